@@ -1,0 +1,26 @@
+"""What can only go wrong at run time, in one enumeration."""
+
+import equinox as eqx
+
+
+class RESULTS(eqx.Enumeration):
+    """How a selection or a run ended. Raised once, at the entry point."""
+
+    successful = ""
+    nonfinite_residual = (
+        "a residual is NaN or infinite at some candidate point: check the operators "
+        "and targets at the faces of their domains, or lower the learning rate."
+    )
+    nonfinite_loss = (
+        "the training loss became NaN or infinite: lower the learning rate, or check "
+        "the operators and targets at the faces of their domains."
+    )
+    pool_exhausted = (
+        "fewer candidates could be chosen than the budget asks for: enlarge the pool, "
+        "lower the budget or lower `min_per_kind`."
+    )
+    refused = (
+        "the optimiser refused ten steps in a row: no step length lowered the loss at "
+        "any damping tried."
+    )
+    interrupted = "the run was interrupted before its last step."
