@@ -1,0 +1,28 @@
+"""How much a point, or a set of points, is worth."""
+
+import abc
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from .._types import PoolInfo
+
+
+class AbstractConvergenceCriterion(eqx.Module):
+    """Embeds every candidate so that a set is worth ‖Σφ(z)‖² and a point ‖φ(z)‖²."""
+
+    @abc.abstractmethod
+    def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
+        """Embed the candidates.
+
+        A criterion sees arrays only, never a PDE or a network. Fields of `info` that
+        it does not touch are not computed.
+
+        **Arguments:**
+
+        - `info`: residuals and NTK spectrum on the pool.
+
+        **Returns:**
+
+        φ(z), one row a candidate. Rows that are not finite are never chosen.
+        """
