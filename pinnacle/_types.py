@@ -81,12 +81,14 @@ class Candidates(eqx.Module):
 
     - `embedding`: φ(z) of each candidate, shape `(n, q)`; the score of a candidate is
       ‖φ(z)‖², of a set ‖Σφ‖².
-    - `kind`, `group`: component index and budget group of each candidate.
+    - `kind`, `group`: component index and budget group of each candidate; all
+      candidates of a kind are in one group.
     - `available`: which rows may be chosen.
     - `quota`: how many points to choose in each group.
     - `minimum`: how many points of each kind must be among them at least.
-    - `retained_embedding`, `retained_mask`: embedding of the rows kept from the
-      previous round, for selectors that want to stay away from them.
+    - `retained_embedding`, `retained_mask`, `retained_kind`: embedding and component
+      index of the rows kept from the previous round, for selectors that want to stay
+      away from them or to count them.
     """
 
     embedding: Float[Array, "n q"]
@@ -97,6 +99,7 @@ class Candidates(eqx.Module):
     minimum: Int32[Array, " kinds"]
     retained_embedding: Float[Array, "b q"]
     retained_mask: Bool[Array, " b"]
+    retained_kind: Int32[Array, " b"]
 
 
 class Selection(eqx.Module):
