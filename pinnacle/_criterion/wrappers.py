@@ -1,0 +1,88 @@
+"""Criteria made of other criteria."""
+
+import dataclasses
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._types import PoolInfo
+from ._checks import as_number, require
+from .base import AbstractConvergenceCriterion
+from .residual import row_norm
+
+
+class Pointwise(AbstractConvergenceCriterion):
+    """Only how much each point is worth by itself: one column, ‖φ(z)‖.
+
+    **Arguments:**
+
+    - `criterion`: the criterion that gives φ.
+    """
+
+    criterion: AbstractConvergenceCriterion
+
+    def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
+        return row_norm(self.criterion(info))[:, None]
+
+
+class Tempered(AbstractConvergenceCriterion):
+    """Flattens (T > 1) or sharpens (T < 1) the scores, and keeps the directions.
+
+    The score becomes M (‖φ(z)‖²/M)^(1/T) with M the largest score of the pool, so the
+    largest stays what it is and none overflows; φ(z) is only made longer or shorter.
+
+    **Arguments:**
+
+    - `criterion`: the criterion that gives φ.
+    - `temperature`: T > 0.
+    """
+
+    criterion: AbstractConvergenceCriterion
+    temperature: Float[Array, ""] = eqx.field(converter=as_number)
+
+    def __check_init__(self):
+        require(self.temperature, lambda t: t > 0, "temperature", "a number > 0")
+
+    def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
+        embedding = self.criterion(info)
+        norm = row_norm(embedding)
+        counts = info.mask & jnp.isfinite(norm)
+        largest = jnp.max(norm, initial=0, where=counts)
+        relative = norm / jnp.where(largest > 0, largest, 1)
+        # ‖φ'‖ = √M (‖φ‖/√M)^(1/T)
+        length = largest * relative ** (1 / self.temperature.astype(norm.dtype))
+        direction = embedding / jnp.where(norm > 0, norm, 1)[:, None]
+        return direction * length[:, None]
+
+
+class ByKind(AbstractConvergenceCriterion):
+    """One criterion for each kind, for instance RAD for the PDE and uniform elsewhere.
+
+    Each criterion sees the candidates of its own kind only (the others are masked), so
+    a mean over the pool is a mean over the kind. Embeddings are zero-padded to the
+    widest.
+
+    **Arguments:**
+
+    - `criteria`: the criterion of each kind, in component order.
+    """
+
+    criteria: tuple[AbstractConvergenceCriterion, ...] = eqx.field(converter=tuple)
+
+    def __check_init__(self):
+        if not self.criteria:
+            raise ValueError(
+                "`criteria` must name one criterion a kind, got none. Use `Constant()` "
+                "for kinds that are to be chosen uniformly."
+            )
+
+    def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
+        embeddings = []
+        for kind, criterion in enumerate(self.criteria):
+            own = info.mask & (info.kind == kind)
+            embedding = criterion(dataclasses.replace(info, mask=own))
+            embeddings.append(jnp.where(own[:, None], embedding, 0))
+        width = max(e.shape[1] for e in embeddings)
+        padded = [jnp.pad(e, ((0, 0), (0, width - e.shape[1]))) for e in embeddings]
+        return sum(padded[1:], start=padded[0])

@@ -1,0 +1,55 @@
+"""What the policies share: how many rows stay, and the rank of each."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int32
+
+
+def as_fraction(value) -> Array | None:
+    """A strongly typed floating-point array, or None as it is."""
+    return None if value is None else jnp.asarray(value, jnp.result_type(float))
+
+
+def as_count(value) -> Array | None:
+    """An int32 array, or None as it is."""
+    return None if value is None else jnp.asarray(value, jnp.int32)
+
+
+def number_kept(
+    mask: Bool[Array, " b"],
+    fraction: Float[Array, ""] | None,
+    new: Int32[Array, ""] | None,
+) -> Int32[Array, ""]:
+    """round(fraction × live), or live − new, at least 0 (a half rounds to even)."""
+    live = jnp.sum(mask, dtype=jnp.int32)
+    if new is not None:
+        return jnp.maximum(live - new, 0)
+    assert fraction is not None
+    return jnp.round(fraction * live).astype(jnp.int32)
+
+
+def ranks(mask: Bool[Array, " b"], *order: Array) -> Int32[Array, " b"]:
+    """Place of each live row when sorted by `order`, ascending; padding comes last."""
+    place = jnp.arange(mask.size, dtype=jnp.int32)
+    by_rank = jax.lax.sort((~mask, *order, place), num_keys=1 + len(order))[-1]
+    return jnp.zeros(mask.size, jnp.int32).at[by_rank].set(place)
+
+
+def require_fraction_or_new(fraction: Array | None, new: Array | None) -> None:
+    """Exactly one is given, and it is in its range."""
+    if (fraction is None) == (new is None):
+        raise ValueError(
+            "give exactly one of `fraction` (share of the old points that stays) and "
+            f"`new` (points replaced a round), got fraction={fraction} and new={new}."
+        )
+    require(fraction, lambda f: (f >= 0) & (f <= 1), "fraction", "between 0 and 1")
+    require(new, lambda n: n >= 0, "new", "a number of points ≥ 0")
+
+
+def require(value: Array | None, holds, name: str, wanted: str) -> None:
+    """Raise unless `holds(value)`; a traced value cannot be looked at and passes."""
+    if value is None or isinstance(value, jax.core.Tracer):
+        return
+    if not np.all(holds(np.asarray(value))):
+        raise ValueError(f"`{name}` must be {wanted}, got {value}.")
