@@ -1,0 +1,106 @@
+"""Where to put the training points of a physics-informed neural network, and which
+measurements to take next."""
+
+from . import nn as nn
+from ._criterion import (
+    AbstractConvergenceCriterion as AbstractConvergenceCriterion,
+    ByKind as ByKind,
+    Constant as Constant,
+    ConvergenceDegree as ConvergenceDegree,
+    GradientNorm as GradientNorm,
+    Pointwise as Pointwise,
+    ResidualPower as ResidualPower,
+    Tempered as Tempered,
+)
+from ._geometry import (
+    AbstractDomain as AbstractDomain,
+    AbstractFace as AbstractFace,
+    AbstractRegion as AbstractRegion,
+    Box as Box,
+    Interval as Interval,
+    SpaceTime as SpaceTime,
+)
+from ._model import Coefficient as Coefficient, Model as Model
+from ._ntk import (
+    AbstractNTKEstimator as AbstractNTKEstimator,
+    Exact as Exact,
+    NoCross as NoCross,
+    Nystrom as Nystrom,
+    Sketch as Sketch,
+)
+from ._operator import (
+    PDE as PDE,
+    AbstractOperator as AbstractOperator,
+    Dirichlet as Dirichlet,
+    Neumann as Neumann,
+    Observation as Observation,
+    Periodic as Periodic,
+    Robin as Robin,
+    TimeDerivative as TimeDerivative,
+    derivatives as derivatives,
+)
+from ._pipeline import (
+    SelectionInfo as SelectionInfo,
+    SelectionPipeline as SelectionPipeline,
+    SelectionState as SelectionState,
+    select_points as select_points,
+)
+from ._results import RESULTS as RESULTS
+from ._retention import (
+    AbstractRetentionPolicy as AbstractRetentionPolicy,
+    KeepAll as KeepAll,
+    KeepBest as KeepBest,
+    KeepNone as KeepNone,
+    RandomRetention as RandomRetention,
+    Retained as Retained,
+    TrainingSetInfo as TrainingSetInfo,
+)
+from ._sampler import (
+    AbstractSampler as AbstractSampler,
+    Grid as Grid,
+    Halton as Halton,
+    Hammersley as Hammersley,
+    LatinHypercube as LatinHypercube,
+    Sobol as Sobol,
+    Uniform as Uniform,
+)
+from ._selector import (
+    AbstractSelector as AbstractSelector,
+    Greedy as Greedy,
+    KMeansPlusPlus as KMeansPlusPlus,
+    PerKindQuota as PerKindQuota,
+    Sampling as Sampling,
+)
+from ._space import (
+    AugmentedSpace as AugmentedSpace,
+    Block as Block,
+    CandidatePool as CandidatePool,
+    Component as Component,
+)
+from ._training import (
+    AbstractResidualOptimiser as AbstractResidualOptimiser,
+    AbstractTrigger as AbstractTrigger,
+    Either as Either,
+    EveryN as EveryN,
+    FitResult as FitResult,
+    Gradient as Gradient,
+    History as History,
+    NTKDrift as NTKDrift,
+    Progress as Progress,
+    StepInfo as StepInfo,
+    TrainingError as TrainingError,
+    TrainingInterrupted as TrainingInterrupted,
+    TrainState as TrainState,
+    fit as fit,
+    lbfgs as lbfgs,
+    loss_by_kind as loss_by_kind,
+    residual_rows as residual_rows,
+    resume as resume,
+)
+from ._types import (
+    Candidates as Candidates,
+    NTKSpectrum as NTKSpectrum,
+    Points as Points,
+    PoolInfo as PoolInfo,
+    Selection as Selection,
+)

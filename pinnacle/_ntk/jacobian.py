@@ -1,0 +1,99 @@
+"""Rows of J = ∂(√λR)/∂θ, always in chunks: no pool-sized Jacobian ever exists."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from .._model import Model
+from .._space.augmented import AugmentedSpace, Block
+
+
+_CHUNK_ENTRIES = 2**23  # Jacobian entries held at once when no chunk is given
+
+
+class Rows(eqx.Module):
+    """Residual rows as functions of the parameters θ that the NTK is taken over.
+
+    **Arguments:**
+
+    - `space`, `model`: whose residuals.
+    - `coefficients`: whether θ includes the unknown coefficients.
+    - `chunk`: points per chunk; `None` chooses about 2²³ Jacobian entries.
+    """
+
+    space: AugmentedSpace
+    parameters: Model
+    rest: Model
+    chunk: int | None = eqx.field(static=True)
+
+    def __init__(self, space, model, coefficients, chunk):
+        trained = jax.tree.map(eqx.is_inexact_array, model)
+        if not coefficients:
+            fixed = jax.tree.map(lambda _: False, model.coefficients)
+            trained = eqx.tree_at(lambda m: m.coefficients, trained, fixed)
+        self.space = space
+        self.parameters, self.rest = eqx.partition(model, trained)
+        self.chunk = chunk
+
+    @property
+    def size(self) -> int:
+        """P, the number of parameters."""
+        return sum(leaf.size for leaf in jax.tree.leaves(self.parameters))
+
+    def jacobian(self, kind: int, block: Block) -> Float[Array, "c m P"]:
+        """J(z) for every row of one block; zero on padding rows."""
+
+        def point(x, label, mask):
+            leaves = self._leaves(kind, x, label)
+            return jnp.where(mask, jnp.concatenate(leaves, axis=1), 0)
+
+        return self._map(point, kind, block)
+
+    def project(
+        self, kind: int, block: Block, directions: Float[Array, "P r"]
+    ) -> Float[Array, "c m r"]:
+        """J(z)·W for every row of one block, each chunk of J contracted at once."""
+        sizes = [leaf.size for leaf in jax.tree.leaves(self.parameters)]
+        ends = [sum(sizes[:i]) for i in range(1, len(sizes))]
+        pieces = jnp.split(directions, ends)
+
+        def point(x, label, mask):
+            leaves = self._leaves(kind, x, label)
+            products = [J @ W for J, W in zip(leaves, pieces, strict=True)]
+            return jnp.where(mask, sum(products), 0)
+
+        return self._map(point, kind, block)
+
+    def gradient_norm(self, kind: int, block: Block) -> Float[Array, " c"]:
+        """‖J(z)ᵀR(z)‖ for every row of one block, by one backward pass a point."""
+
+        def point(x, label, mask):
+            R, pullback = jax.vjp(self._residual(kind, x, label), self.parameters)
+            squares = [jnp.sum(g**2) for g in jax.tree.leaves(pullback(R))]
+            return jnp.where(mask, jnp.sqrt(sum(squares)), 0)
+
+        return self._map(point, kind, block)
+
+    def _residual(self, kind, x, label) -> Callable:
+        component = self.space.components[kind]
+
+        def residual(parameters):
+            return component.residual(eqx.combine(parameters, self.rest), x, label)
+
+        return residual
+
+    def _leaves(self, kind, x, label) -> list[Float[Array, "m _"]]:
+        rows = self.space.components[kind].operator.rows
+        J = jax.jacrev(self._residual(kind, x, label))(self.parameters)
+        return [leaf.reshape(rows, -1) for leaf in jax.tree.leaves(J)]
+
+    def _map(self, point: Callable, kind: int, block: Block) -> PyTree:
+        rows = self.space.components[kind].operator.rows
+        chunk = self.chunk or max(8, _CHUNK_ENTRIES // (rows * self.size))
+        arguments = (block.x, block.label, block.mask)
+        if block.size <= chunk:
+            return jax.vmap(point)(*arguments)
+        return jax.lax.map(lambda a: point(*a), arguments, batch_size=chunk)

@@ -1,0 +1,407 @@
+"""The alternation of the paper's Algorithm 1: select, train, look, select again."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray, PyTree
+
+from .._model import Model
+from .._pipeline import SelectionInfo, SelectionPipeline, SelectionState, _select
+from .._results import RESULTS
+from .history import History, columns
+from .layout import choose_layout, empty_layouts
+from .optimiser import AbstractResidualOptimiser, as_residual_optimiser
+from .steps import PhaseReport, train
+from .trigger import AbstractTrigger, EveryN
+
+
+Metrics = Callable[[Model], Mapping[str, Array]]
+
+
+class TrainState(eqx.Module):
+    """Everything a run needs to go on: arrays only, so it can be saved and loaded."""
+
+    model: Model
+    optimiser: PyTree
+    selection: SelectionState
+    trigger: PyTree
+    key: PRNGKeyArray
+    step: Array
+    phase_steps: Array
+    due: Array
+    layouts: Array
+    layout: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """What a callback sees after every report and every selection.
+
+    **Attributes:**
+
+    - `step`, `steps`: how far the run is, and where it ends.
+    - `model`: as trained so far.
+    - `row`: the newest row of the history's table `training` or `rounds`.
+    - `selection`: what the selection did, `None` after a report.
+    - `state`: everything needed to go on from here.
+    """
+
+    step: int
+    steps: int
+    model: Model
+    row: Mapping[str, Any]
+    selection: SelectionInfo | None
+    state: TrainState
+
+
+Callback = Callable[[Progress], bool | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class FitResult:
+    """What `fit` returns: the model, the history, the state to go on from, and how it
+    ended (`RESULTS.successful` unless `throw=False`)."""
+
+    model: Model
+    history: History
+    state: TrainState
+    result: RESULTS
+
+
+class TrainingError(RuntimeError):
+    """A run that ended early; `error.fit` holds what it had (a `FitResult`)."""
+
+    def __init__(self, message: str, fit: FitResult):
+        super().__init__(message)
+        self.fit = fit
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """A run that was interrupted; `error.fit` holds what it had (a `FitResult`)."""
+
+    def __init__(self, fit: FitResult):
+        super().__init__("the run was interrupted before its last step.")
+        self.fit = fit
+
+
+def fit(
+    pipeline: SelectionPipeline,
+    model: Model,
+    optimiser,
+    *,
+    steps: int,
+    key: PRNGKeyArray,
+    trigger: AbstractTrigger | None = None,
+    metrics: Metrics | None = None,
+    report_every: int | None = None,
+    callbacks: Sequence[Callback] = (),
+    throw: bool = True,
+) -> FitResult:
+    """Train a model, choosing its training points anew whenever the trigger says so.
+
+    **Arguments:**
+
+    - `pipeline`: the selection method, with its space and budget.
+    - `model`: network and unknown coefficients at the start.
+    - `optimiser`: any optax transformation, or an `AbstractResidualOptimiser`.
+    - `steps`: number of optimiser steps.
+    - `key`: a JAX random key; the same key gives the same bits.
+    - `trigger`: when to select again, default `EveryN(1000)`.
+    - `metrics`: model ↦ named numbers, for instance errors against a reference;
+      evaluated at every report.
+    - `report_every`: steps between two rows of the history, default a hundredth of
+      `steps`. Changes nothing but the history.
+    - `callbacks`: called after every report and selection; returning `True` ends the
+      run.
+    - `throw`: whether to raise when the run ends early.
+
+    **Returns:**
+
+    The model, the history, and the state from which `resume` goes on.
+
+    **Raises:**
+
+    `ValueError` for static mistakes; if `throw`, `TrainingError` for a non-finite
+    residual or loss, an exhausted pool or a refusing optimiser, and
+    `TrainingInterrupted` after Ctrl-C. Both carry the result so far.
+    """
+    optimiser = as_residual_optimiser(optimiser)
+    trigger = EveryN(1000) if trigger is None else trigger
+    _check_model(pipeline, model)
+    state = _start(pipeline, model, optimiser, trigger, key)
+    run = _Run(pipeline, optimiser, trigger, metrics, callbacks)
+    return run.go(state, steps, report_every, throw)
+
+
+def resume(
+    pipeline: SelectionPipeline,
+    state: TrainState,
+    optimiser,
+    *,
+    steps: int,
+    trigger: AbstractTrigger | None = None,
+    metrics: Metrics | None = None,
+    report_every: int | None = None,
+    callbacks: Sequence[Callback] = (),
+    throw: bool = True,
+) -> FitResult:
+    """Go on from the state that `fit` or `resume` returned, bit for bit.
+
+    With the same pipeline, optimiser and trigger, `fit(steps=a)` and `resume(steps=b)`
+    give what `fit(steps=a + b)` gives.
+
+    **Arguments:**
+
+    - `state`: `FitResult.state`, possibly from a file.
+    - `steps`: how many further steps.
+
+    The others are those of `fit`, and so are the returned value and the errors.
+    """
+    optimiser = as_residual_optimiser(optimiser)
+    trigger = EveryN(1000) if trigger is None else trigger
+    run = _Run(pipeline, optimiser, trigger, metrics, callbacks)
+    return run.go(state, steps, report_every, throw)
+
+
+def _start(pipeline, model, optimiser, trigger, key) -> TrainState:
+    kinds = len(pipeline.space.components)
+    return TrainState(
+        model=model,
+        optimiser=optimiser.init(model.partition()[0]),
+        selection=pipeline.init(model.dtype),
+        trigger=trigger.init(pipeline.space, model, key=key),
+        key=key,
+        step=np.int32(0),
+        phase_steps=np.int32(0),
+        due=np.bool_(True),
+        layouts=empty_layouts(kinds),
+        layout=np.zeros(kinds, np.int32),
+    )
+
+
+def _check_model(pipeline: SelectionPipeline, model: Model) -> None:
+    """Evaluate every operator once, abstractly: shape mistakes surface here."""
+    if not isinstance(model, Model):
+        raise ValueError(
+            f"`model` is {type(model).__name__}: wrap the network in `Model(network)`."
+        )
+    space = pipeline.space
+    x = jax.ShapeDtypeStruct((space.dim,), model.dtype)
+    label = jax.ShapeDtypeStruct((space.rows,), model.dtype)
+    for component in space.components:
+        eqx.filter_eval_shape(component.residual, model, x, label)
+
+
+class _Stop(Exception):
+    """Leaves the loop early, with the reason."""
+
+    def __init__(self, result: RESULTS):
+        self.result = result
+
+
+class _Run:
+    """One run on the host: what is constant during it, its clocks and its rows."""
+
+    def __init__(self, pipeline, optimiser, trigger, metrics, callbacks):
+        self.pipeline: SelectionPipeline = pipeline
+        self.optimiser: AbstractResidualOptimiser = optimiser
+        self.trigger: AbstractTrigger = trigger
+        self.metrics = eqx.filter_jit(metrics) if metrics is not None else None
+        self.callbacks = callbacks
+        self.seconds = {"training": 0.0, "selecting": 0.0}
+        self.training_rows: list[dict] = []
+        self.round_rows: list[dict] = []
+        self.points: list = []
+
+    def go(self, state, steps, report_every, throw) -> FitResult:
+        _check_steps(steps, report_every)
+        report_every = report_every or max(1, steps // 100)
+        self.state: TrainState = state
+        self.end = int(state.step) + steps
+        result = RESULTS.successful
+        try:
+            self._loop(report_every)
+        except _Stop as stop:
+            result = stop.result
+        except KeyboardInterrupt:
+            result = RESULTS.interrupted
+        return self._finish(result, throw)
+
+    def _loop(self, report_every: int) -> None:
+        reason, drift = "first", np.nan
+        while int(self.state.step) < self.end:
+            if self.state.due:
+                self._select(reason, drift)
+            phase, step = int(self.state.phase_steps), int(self.state.step)
+            look = step + self.trigger.next_look(phase) - phase
+            report = (step // report_every + 1) * report_every
+            self._train(min(look, report, self.end))
+            step = int(self.state.step)
+            if step == look:
+                reason, drift = self._ask_trigger()
+            if step == report or step == self.end:
+                self._report()
+
+    def _select(self, reason: str, drift: float) -> None:
+        """Selection phase: a new training set, layout and reference for the trigger."""
+        begin, state = time.perf_counter(), self.state
+        round_key = jax.random.fold_in(state.key, state.selection.round)
+        select_key, trigger_key = jax.random.split(round_key)
+        selection, info = _select(
+            self.pipeline, state.model, state.selection, select_key
+        )
+        if info.result != RESULTS.successful:
+            raise _Stop(info.result)
+        counts = np.asarray(info.counts)
+        layout, layouts = choose_layout(
+            np.asarray(state.layouts), counts, self._largest()
+        )
+        self.state = TrainState(
+            model=state.model,
+            optimiser=self.optimiser.points_changed(
+                state.model.partition()[0], state.optimiser
+            ),
+            selection=selection,
+            trigger=self.trigger.init(
+                self.pipeline.space, state.model, key=trigger_key
+            ),
+            key=state.key,
+            step=state.step,
+            phase_steps=np.int32(0),
+            due=np.bool_(False),
+            layouts=layouts,
+            layout=np.asarray(layout, np.int32),
+        )
+        jax.block_until_ready(self.state.selection)
+        self._record_round(info, reason, drift, time.perf_counter() - begin)
+
+    def _largest(self) -> list[int]:
+        sizes = (self.pipeline.budget, self.pipeline.experimental_capacity)
+        return [sizes[g] for g in self.pipeline.space.group_of_kind]
+
+    def _train(self, until: int) -> None:
+        """Training phase, up to the step where somebody wants to look."""
+        begin, state = time.perf_counter(), self.state
+        steps = until - int(state.step)
+        model, optimiser, report = self._steps(state, steps)
+        if not report.finite:
+            good = max(int(report.done) - 1, 0)
+            model, optimiser, _ = self._steps(state, good)
+            self._advance(model, optimiser, good)
+            raise _Stop(RESULTS.nonfinite_loss)
+        self._advance(model, optimiser, int(report.done))
+        self.seconds["training"] += time.perf_counter() - begin
+        self.last: PhaseReport = report
+        if report.info.refused:
+            raise _Stop(RESULTS.refused)
+
+    def _steps(self, state: TrainState, steps: int):
+        return train(
+            self.pipeline.space,
+            self.optimiser,
+            state.model,
+            state.optimiser,
+            state.selection.points,
+            jnp.asarray(steps, jnp.int32),
+            layout=tuple(np.asarray(state.layout).tolist()),
+        )
+
+    def _advance(self, model, optimiser, steps: int) -> None:
+        self.state = eqx.tree_at(
+            lambda s: (s.model, s.optimiser, s.step, s.phase_steps),
+            self.state,
+            (
+                model,
+                optimiser,
+                np.int32(self.state.step + steps),
+                np.int32(self.state.phase_steps + steps),
+            ),
+        )
+
+    def _ask_trigger(self) -> tuple[str, float]:
+        begin, state = time.perf_counter(), self.state
+        due, drift = self.trigger(
+            state.trigger, self.pipeline.space, state.model, int(state.phase_steps)
+        )
+        self.state = eqx.tree_at(lambda s: s.due, state, np.bool_(due))
+        self.seconds["selecting"] += time.perf_counter() - begin
+        return "trigger", float(drift)
+
+    def _record_round(self, info: SelectionInfo, reason, drift, seconds) -> None:
+        self.seconds["selecting"] += seconds
+        state, names = self.state, self.pipeline.space.names
+        row = {
+            "round": int(state.selection.round),
+            "step": int(state.step),
+            "reason": reason,
+            "drift": drift,
+            "seconds": seconds,
+            **_by_kind("count", names, info.counts),
+            **_by_kind("new", names, info.new_counts),
+            **_by_kind("share", names, info.score_share),
+        }
+        self.round_rows.append(row)
+        self.points.append(jax.tree.map(np.asarray, state.selection.points))
+        self._call_back(row, info)
+
+    def _report(self) -> None:
+        state = self.state
+        losses = np.asarray(self.last.loss_by_kind)
+        row = {
+            "step": int(state.step),
+            "seconds_training": self.seconds["training"],
+            "seconds_selecting": self.seconds["selecting"],
+            "loss": float(losses.sum()),
+            **_by_kind("loss", self.pipeline.space.names, losses),
+            **_numbers(self.metrics(state.model) if self.metrics else {}),
+            **_numbers(
+                {
+                    f"coefficient/{k}": c.value
+                    for k, c in state.model.coefficients.items()
+                }
+            ),
+            **_numbers(self.last.info.details),
+        }
+        self.training_rows.append(row)
+        self._call_back(row, None)
+
+    def _call_back(self, row, info) -> None:
+        state = self.state
+        progress = Progress(int(state.step), self.end, state.model, row, info, state)
+        if any([callback(progress) for callback in self.callbacks]):
+            raise _Stop(RESULTS.interrupted)
+
+    def _finish(self, result: RESULTS, throw: bool) -> FitResult:
+        history = History(
+            columns(self.training_rows), columns(self.round_rows), self.points
+        )
+        done = FitResult(self.state.model, history, self.state, result)
+        if throw and result == RESULTS.interrupted:
+            raise TrainingInterrupted(done)
+        if throw and result != RESULTS.successful:
+            raise TrainingError(RESULTS[result], done)
+        return done
+
+
+def _by_kind(prefix: str, names, values) -> dict[str, Any]:
+    values = np.asarray(values).tolist()
+    return {f"{prefix}/{n}": v for n, v in zip(names, values, strict=True)}
+
+
+def _numbers(values: Mapping[str, Array]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items()}
+
+
+def _check_steps(steps: int, report_every: int | None) -> None:
+    if steps < 1:
+        raise ValueError(f"`steps` is {steps}: take at least 1 step.")
+    if report_every is not None and report_every < 1:
+        raise ValueError(
+            f"`report_every` is {report_every}: report every 1 step or more."
+        )
