@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array
 
 
@@ -14,10 +14,13 @@ def as_number(value) -> Array:
 
 
 def require(
-    value: Array, holds: Callable[[np.ndarray], object], name: str, wanted: str
+    value: Array,
+    holds: Callable[[np.ndarray], np.ndarray | np.bool],
+    name: str,
+    wanted: str,
 ) -> None:
     """Raise unless `holds(value)`; a traced value cannot be looked at and passes."""
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return
-    if not np.all(holds(np.asarray(value))):
+    if not holds(np.asarray(value)).all():
         raise ValueError(f"`{name}` must be {wanted}, got {value}.")

@@ -1,19 +1,27 @@
 """What the policies share: how many rows stay, and the rank of each."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int32
 
 
-def as_fraction(value) -> Array | None:
+def as_fraction_or_none(value) -> Array | None:
     """A strongly typed floating-point array, or None as it is."""
     return None if value is None else jnp.asarray(value, jnp.result_type(float))
 
 
-def as_count(value) -> Array | None:
+def as_count(value) -> Array:
+    """An int32 array."""
+    return jnp.asarray(value, jnp.int32)
+
+
+def as_count_or_none(value) -> Array | None:
     """An int32 array, or None as it is."""
-    return None if value is None else jnp.asarray(value, jnp.int32)
+    return None if value is None else as_count(value)
 
 
 def number_kept(
@@ -47,9 +55,9 @@ def require_fraction_or_new(fraction: Array | None, new: Array | None) -> None:
     require(new, lambda n: n >= 0, "new", "a number of points ≥ 0")
 
 
-def require(value: Array | None, holds, name: str, wanted: str) -> None:
+def require(value: Array | None, holds: Callable, name: str, wanted: str) -> None:
     """Raise unless `holds(value)`; a traced value cannot be looked at and passes."""
-    if value is None or isinstance(value, jax.core.Tracer):
+    if value is None or isinstance(value, Tracer):
         return
-    if not np.all(holds(np.asarray(value))):
+    if not holds(np.asarray(value)).all():
         raise ValueError(f"`{name}` must be {wanted}, got {value}.")

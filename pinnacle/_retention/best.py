@@ -5,7 +5,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
-from ._keep import as_count, as_fraction, number_kept, ranks, require_fraction_or_new
+from ._keep import (
+    as_count_or_none,
+    as_fraction_or_none,
+    number_kept,
+    ranks,
+    require_fraction_or_new,
+)
 from .base import AbstractRetentionPolicy, Retained, TrainingSetInfo
 
 
@@ -22,8 +28,10 @@ class KeepBest(AbstractRetentionPolicy):
     Exactly one of the two is given.
     """
 
-    fraction: Float[Array, ""] | None = eqx.field(converter=as_fraction, default=None)
-    new: Int32[Array, ""] | None = eqx.field(converter=as_count, default=None)
+    fraction: Float[Array, ""] | None = eqx.field(
+        converter=as_fraction_or_none, default=None
+    )
+    new: Int32[Array, ""] | None = eqx.field(converter=as_count_or_none, default=None)
 
     def __check_init__(self):
         require_fraction_or_new(self.fraction, self.new)

@@ -1,5 +1,6 @@
 """K-means++ seeding on the embedding: PINNACLE-K."""
 
+import math
 from typing import Literal
 
 import equinox as eqx
@@ -130,9 +131,11 @@ class _Progress(eqx.Module):
 def _inverse_scale(
     embedding: Float[Array, "n q"], may: Bool[Array, " n"]
 ) -> Float[Array, ""]:
-    """1 / the largest |φ_i|, so that no square overflows and few underflow."""
+    """A power of two that brings the largest |φ_i| near 1: multiplying by it is exact,
+    no square overflows and few underflow."""
     largest = jnp.max(jnp.abs(embedding), initial=0, where=may[:, None])
-    return 1 / jnp.where(largest > 0, largest, 1)
+    _, exponent = jnp.frexp(largest)
+    return jnp.ldexp(jnp.ones_like(largest), -jnp.clip(exponent, -120, 120))
 
 
 def _squared_distance(
@@ -143,7 +146,8 @@ def _squared_distance(
     By direct differences: a duplicate of a centre is at distance exactly 0, which
     ‖x‖² + ‖c‖² − 2x·c is not; a tight cluster far from the origin keeps its digits.
     """
-    return jnp.sum(jnp.square((embedding - centre[None]) * scale), axis=1)
+    difference = embedding * scale - (centre * scale)[None]
+    return jnp.sum(jnp.square(difference), axis=1)
 
 
 def _to_nearest_retained(
@@ -168,9 +172,21 @@ def _draw(
 ) -> Int32[Array, ""]:
     """One allowed index ∝ weight, uniform where all allowed weights are 0.
 
-    The smallest E/weight over independent exponential E wins ∝ weight.
+    First a block of about √n candidates, then one in it: two short running sums
+    instead of a long one, and the resolution of two uniform numbers.
     """
     weight = jnp.where(allowed, weight, 0)
-    weight = jnp.where(jnp.any(weight > 0), weight, allowed)
-    race = jnp.log(weight) + jax.random.gumbel(key, weight.shape, weight.dtype)
-    return jnp.argmax(race).astype(jnp.int32)
+    weight = jnp.where(jnp.any(weight > 0), weight, allowed.astype(weight.dtype))
+    width = max(1, math.isqrt(weight.size))
+    blocks = jnp.pad(weight, (0, -weight.size % width)).reshape(-1, width)
+    uniform = jax.random.uniform(key, (2,), weight.dtype)
+    block = _invert(jnp.sum(blocks, axis=1), uniform[0])
+    return block * width + _invert(blocks[block], uniform[1])
+
+
+def _invert(weight: Float[Array, " n"], uniform: Float[Array, ""]) -> Int32[Array, ""]:
+    """The index at which the running sum passes `uniform` × the total."""
+    total = jnp.cumsum(weight)
+    passed = (total > uniform * total[-1]) & (weight > 0)
+    # The first that has passed; rounding of the sums may leave none: then the largest.
+    return jnp.argmax(jnp.where(passed, jnp.inf, weight)).astype(jnp.int32)

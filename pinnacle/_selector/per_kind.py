@@ -3,13 +3,13 @@
 import dataclasses
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
 from .._types import Candidates, Selection
 from ._budget import count_by, eligible, group_of_kind, rank_under_budget
+from ._numbers import as_number_or_none, require
 from .base import AbstractSelector
 
 
@@ -33,21 +33,16 @@ class PerKindQuota(AbstractSelector):
 
     selector: AbstractSelector
     shares: Float[Array, " kinds"] | None = eqx.field(
-        converter=lambda s: (
-            None if s is None else jnp.asarray(s, jnp.result_type(float))
-        ),
-        default=None,
+        converter=as_number_or_none, default=None
     )
 
     def __check_init__(self):
-        if self.shares is None or isinstance(self.shares, jax.core.Tracer):
-            return
-        shares = np.asarray(self.shares)
-        if shares.ndim != 1 or not np.all(shares >= 0) or not np.any(shares > 0):
-            raise ValueError(
-                "`shares` must be one number ≥ 0 for each kind, not all 0, got "
-                f"{self.shares}."
-            )
+        require(
+            self.shares,
+            lambda s: s.ndim == 1 and np.all(s >= 0) and np.any(s > 0),
+            "shares",
+            "one number ≥ 0 for each kind, not all 0",
+        )
 
     def __call__(
         self, candidates: Candidates, size: int, *, key: PRNGKeyArray

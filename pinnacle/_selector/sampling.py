@@ -7,6 +7,7 @@ from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray
 
 from .._types import Candidates, Selection
 from ._budget import Ranking, count_by, eligible, log_scores, rank_under_budget
+from ._numbers import as_number_or_none, require
 from .base import AbstractSelector
 
 
@@ -38,19 +39,12 @@ class Sampling(AbstractSelector):
     """
 
     importance: bool = eqx.field(static=True, default=False)
-    clip: Float[Array, ""] | None = eqx.field(
-        converter=lambda c: (
-            None if c is None else jnp.asarray(c, jnp.result_type(float))
-        ),
-        default=None,
-    )
+    clip: Float[Array, ""] | None = eqx.field(converter=as_number_or_none, default=None)
 
     def __check_init__(self):
-        traced = isinstance(self.clip, jax.core.Tracer)
-        if self.clip is not None and not traced and not self.clip > 0:
-            raise ValueError(
-                f"`clip` must be a weight > 0, or None for no limit, got {self.clip}."
-            )
+        require(
+            self.clip, lambda c: c > 0, "clip", "a weight > 0, or None for no limit"
+        )
 
     def __call__(
         self, candidates: Candidates, size: int, *, key: PRNGKeyArray
