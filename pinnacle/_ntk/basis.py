@@ -61,7 +61,7 @@ def _right_singular(J: Float[Array, "p P"]) -> tuple[Array, Array]:
     2. Q = W₁T with T = U₂ S₂⁻¹ from W₁ᵀW₁ = U₂ S₂² U₂ᵀ is orthonormal.
     3. The small SVD J Q = U₃ Σ Vᵀ acts on σ, not on σ²: W = Q V.
     """
-    noise = J.shape[0] * jnp.finfo(J.dtype).eps
+    noise = J.shape[0] * float(jnp.finfo(J.dtype).eps)
     W1 = J.T @ _inverse_root(J @ J.T, noise, floor=True)
     T = _inverse_root(W1.T @ W1, noise, floor=False)
     _, sigma, Vt = jnp.linalg.svd((J @ W1) @ T, full_matrices=False)

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float
 
 from .._geometry.base import AbstractDomain
@@ -79,6 +80,12 @@ class Component(eqx.Module):
         _check_target(self.name, self.target, self.operator.rows, self.domain.dim)
         self.operator.check(self.domain)
 
+    @property
+    def fills_domain(self) -> bool:
+        """Whether this is a collocation kind of the interior, such as a PDE residual,
+        and not a condition on a face or a measurement."""
+        return self.group == "collocation" and not self.domain.fixed_axes
+
     def residual(
         self, model: Model, x: Float[Array, " d"], label: Float[Array, " l"]
     ) -> Float[Array, " m"]:
@@ -112,7 +119,7 @@ def _per_row(what: str, value: ArrayLike, rows: int) -> Float[Array, " m"]:
 
 
 def _check_weight(name: str, weight: Array) -> None:
-    if isinstance(weight, jax.core.Tracer):
+    if isinstance(weight, Tracer):
         return
     values = np.asarray(weight)
     if not (np.isfinite(values).all() and (values > 0).all()):

@@ -1,4 +1,4 @@
-"""The candidate pool: fresh points of each kind, and PDE points where the others are."""
+"""The candidate pool: fresh points of each kind, PDE points where the others are."""
 
 from collections.abc import Sequence
 
@@ -66,23 +66,17 @@ class CandidatePool(eqx.Module):
 
     def _fresh(self, space, kind, dtype, *, key) -> Float[Array, "n d"]:
         domain = space.components[kind].domain
-        each = isinstance(self.sampler, tuple)
-        sampler = self.sampler[kind] if each else self.sampler
+        each = self.sampler
+        sampler = each[kind] if isinstance(each, tuple) else each
         unit = sampler.unit(self.sizes[kind], domain.dof, key=key)
         return domain.from_unit(unit.astype(dtype))
 
     def _locations(self, space, kind, fresh: Sequence[Array]) -> Float[Array, "n d"]:
-        if not (self.everywhere and _fills_domain(space, kind)):
+        here = space.components
+        if not (self.everywhere and here[kind].fills_domain):
             return fresh[kind]
-        others = [
-            x for k, x in enumerate(fresh) if k != kind and not _fills_domain(space, k)
-        ]
+        others = [x for k, x in enumerate(fresh) if not here[k].fills_domain]
         return jnp.concatenate([fresh[kind], *others])
-
-
-def _fills_domain(space: AugmentedSpace, kind: int) -> bool:
-    component = space.components[kind]
-    return component.group == "collocation" and not component.domain.fixed_axes
 
 
 def _block(space: AugmentedSpace, kind: int, x: Float[Array, "n d"]) -> Block:

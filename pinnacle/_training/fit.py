@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Int32, PRNGKeyArray, PyTree
 
 from .._model import Model
 from .._pipeline import SelectionInfo, SelectionPipeline, SelectionState, _select
@@ -32,11 +32,11 @@ class TrainState(eqx.Module):
     selection: SelectionState
     trigger: PyTree
     key: PRNGKeyArray
-    step: Array
-    phase_steps: Array
-    due: Array
-    layouts: Array
-    layout: Array
+    step: Int32[np.ndarray, ""]
+    phase_steps: Int32[np.ndarray, ""]
+    due: Bool[np.ndarray, ""]
+    layouts: Int32[np.ndarray, "slots kinds"]
+    layout: Int32[np.ndarray, " kinds"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,9 +177,9 @@ def _start(pipeline, model, optimiser, trigger, key) -> TrainState:
         selection=pipeline.init(model.dtype),
         trigger=trigger.init(pipeline.space, model, key=key),
         key=key,
-        step=np.int32(0),
-        phase_steps=np.int32(0),
-        due=np.bool_(True),
+        step=_integer(0),
+        phase_steps=_integer(0),
+        due=np.asarray(True),
         layouts=empty_layouts(kinds),
         layout=np.zeros(kinds, np.int32),
     )
@@ -273,8 +273,8 @@ class _Run:
             ),
             key=state.key,
             step=state.step,
-            phase_steps=np.int32(0),
-            due=np.bool_(False),
+            phase_steps=_integer(0),
+            due=np.asarray(False),
             layouts=layouts,
             layout=np.asarray(layout, np.int32),
         )
@@ -319,8 +319,8 @@ class _Run:
             (
                 model,
                 optimiser,
-                np.int32(self.state.step + steps),
-                np.int32(self.state.phase_steps + steps),
+                _integer(self.state.step + steps),
+                _integer(self.state.phase_steps + steps),
             ),
         )
 
@@ -329,7 +329,7 @@ class _Run:
         due, drift = self.trigger(
             state.trigger, self.pipeline.space, state.model, int(state.phase_steps)
         )
-        self.state = eqx.tree_at(lambda s: s.due, state, np.bool_(due))
+        self.state = eqx.tree_at(lambda s: s.due, state, np.asarray(due))
         self.seconds["selecting"] += time.perf_counter() - begin
         return "trigger", float(drift)
 
@@ -387,6 +387,10 @@ class _Run:
         if throw and result != RESULTS.successful:
             raise TrainingError(RESULTS[result], done)
         return done
+
+
+def _integer(value) -> np.ndarray:
+    return np.asarray(value, np.int32)
 
 
 def _by_kind(prefix: str, names, values) -> dict[str, Any]:

@@ -1,0 +1,220 @@
+"""Every method of the paper by name, as a composition of the library's parts.
+
+This is the one place where the name of a method becomes classes.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from .._criterion import Constant, ConvergenceDegree, ResidualPower
+from .._ntk import NoCross, Nystrom
+from .._pipeline import SelectionPipeline
+from .._retention import KeepNone, RandomRetention
+from .._sampler import (
+    AbstractSampler,
+    Halton,
+    Hammersley,
+    LatinHypercube,
+    Sobol,
+    Uniform,
+)
+from .._selector import AbstractSelector, KMeansPlusPlus, PerKindQuota, Sampling
+from .._space.augmented import AugmentedSpace
+from .._space.pool import CandidatePool
+from .._training import AbstractTrigger, Either, EveryN, NTKDrift
+
+
+@dataclasses.dataclass(frozen=True)
+class MethodSettings:
+    """The numbers that a method needs.
+
+    **Attributes:**
+
+    - `budget`: collocation points in all.
+    - `new`: points replaced in a round by methods that retain the rest.
+    - `select_every`: steps between two rounds.
+    - `pool`: candidates for each PDE kind, and for each condition.
+    - `pde_share`: share of the budget for PDE points in methods with fixed shares.
+    - `references`: reference points of the Nyström approximation.
+    - `drift`, `look_every`: δ of the NTK drift trigger, and how often it looks.
+    """
+
+    budget: int
+    new: int
+    select_every: int
+    pool: tuple[int, int]
+    pde_share: float = 0.8
+    references: int = 300
+    drift: float = 0.5
+    look_every: int = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A selection pipeline and the trigger that goes with it."""
+
+    pipeline: SelectionPipeline
+    trigger: AbstractTrigger
+
+
+def make_method(name: str, space: AugmentedSpace, settings: MethodSettings) -> Method:
+    """Build a method by name.
+
+    **Arguments:**
+
+    - `name`: one of `method_names()`; PINNACLE's names may carry ablations, for
+      instance `pinnacle-k-no-retention`.
+    - `space`, `settings`: what it selects from, and its numbers.
+
+    Raises `ValueError` for an unknown name.
+    """
+    if name in _BASELINES:
+        return _BASELINES[name](space, settings)
+    for base, selector in _PINNACLE.items():
+        if name == base or name.startswith(base + "-"):
+            return _pinnacle(selector, _ablations(name, base), space, settings)
+    raise ValueError(_unknown(name))
+
+
+def method_names() -> list[str]:
+    """All baselines, PINNACLE's two forms, and each of them with one ablation."""
+    ablated = [base + ablation for base in _PINNACLE for ablation in ABLATIONS]
+    return [*_BASELINES, *_PINNACLE, *ablated]
+
+
+ABLATIONS = ("-no-retention", "-no-trigger", "-fixed-shares", "-no-cross")
+
+
+def shares(space: AugmentedSpace, pde_share: float) -> tuple[float, ...]:
+    """`pde_share` of the budget to the PDE kinds, the rest equally to the conditions."""
+    collocation = space.group_of_kind == 0
+    pde = np.array([c.fills_domain for c in space.components])
+    conditions = collocation & ~pde
+    if not conditions.any() or not pde.any():
+        pde_share = 1.0 if pde.any() else 0.0
+    share = np.where(pde, pde_share / max(pde.sum(), 1), 0.0)
+    share[conditions] = (1 - pde_share) / conditions.sum()
+    return tuple(share.tolist())
+
+
+def _fixed_counts(space, settings) -> list[int]:
+    """The budget split by the fixed shares, largest remainders first."""
+    exact = np.array(shares(space, settings.pde_share)) * settings.budget
+    counts = np.floor(exact).astype(int)
+    order = np.argsort(counts - exact, kind="stable")
+    counts[order[: settings.budget - counts.sum()]] += 1
+    return counts.tolist()
+
+
+def _pool_sizes(space, settings) -> list[int]:
+    pde, condition = settings.pool
+    return [pde if c.fills_domain else condition for c in space.components]
+
+
+def _space_filling(sampler: AbstractSampler) -> Callable:
+    """PDE points by `sampler`, all others uniform, in fixed shares, drawn afresh."""
+
+    def build(space: AugmentedSpace, settings: MethodSettings) -> Method:
+        samplers = tuple(
+            sampler if component.fills_domain else Uniform()
+            for component in space.components
+        )
+        pool = CandidatePool(_fixed_counts(space, settings), samplers, everywhere=False)
+        return _baseline(space, settings, pool, Constant(), Sampling())
+
+    return build
+
+
+def _rad(space: AugmentedSpace, settings: MethodSettings) -> Method:
+    """RAD of Wu et al. (2023) with k = 2, c = 0: PDE points ∝ R², the rest uniform."""
+    counts, sizes = _fixed_counts(space, settings), _pool_sizes(space, settings)
+    pool = [
+        size if component.fills_domain else count
+        for component, size, count in zip(space.components, sizes, counts, strict=True)
+    ]
+    return _residual_based(space, settings, pool)
+
+
+def _rad_all(space: AugmentedSpace, settings: MethodSettings) -> Method:
+    """RAD for every kind of point, each by its own residual, in fixed shares."""
+    return _residual_based(space, settings, _pool_sizes(space, settings))
+
+
+def _residual_based(space, settings, sizes) -> Method:
+    selector = PerKindQuota(Sampling(), shares(space, settings.pde_share))
+    pool = CandidatePool(sizes, Uniform(), everywhere=False)
+    return _baseline(space, settings, pool, ResidualPower(2.0, 0.0), selector)
+
+
+def _baseline(space, settings, pool, criterion, selector) -> Method:
+    pipeline = SelectionPipeline(
+        space=space,
+        pool=pool,
+        estimator=Nystrom(settings.references),  # never computed: nothing looks at it
+        criterion=criterion,
+        selector=selector,
+        retention=KeepNone(),
+        budget=settings.budget,
+    )
+    return Method(pipeline, EveryN(settings.select_every))
+
+
+def _pinnacle(
+    selector: AbstractSelector,
+    ablations: frozenset[str],
+    space: AugmentedSpace,
+    settings: MethodSettings,
+) -> Method:
+    """The paper's method, less what the ablations take away."""
+    estimator = Nystrom(settings.references)
+    retention = RandomRetention(new=settings.new)
+    trigger: AbstractTrigger = EveryN(settings.select_every)
+    if "-fixed-shares" in ablations:
+        selector = PerKindQuota(selector, shares(space, settings.pde_share))
+    if "-no-trigger" not in ablations:
+        trigger = Either(trigger, NTKDrift(settings.drift, settings.look_every))
+    pipeline = SelectionPipeline(
+        space=space,
+        pool=CandidatePool(_pool_sizes(space, settings), Uniform()),
+        estimator=NoCross(estimator) if "-no-cross" in ablations else estimator,
+        criterion=ConvergenceDegree(),
+        selector=selector,
+        retention=KeepNone() if "-no-retention" in ablations else retention,
+        budget=settings.budget,
+    )
+    return Method(pipeline, trigger)
+
+
+_BASELINES: dict[str, Callable[[AugmentedSpace, MethodSettings], Method]] = {
+    "uniform": _space_filling(Uniform()),
+    "sobol": _space_filling(Sobol()),
+    "halton": _space_filling(Halton()),
+    "hammersley": _space_filling(Hammersley()),
+    "lhs": _space_filling(LatinHypercube()),
+    "rad": _rad,
+    "rad-all": _rad_all,
+}
+_PINNACLE: dict[str, AbstractSelector] = {
+    "pinnacle-s": Sampling(),
+    "pinnacle-k": KMeansPlusPlus(),
+}
+
+
+def _ablations(name: str, base: str) -> frozenset[str]:
+    rest, found = name[len(base) :], set()
+    while rest:
+        ablation = next((a for a in ABLATIONS if rest.startswith(a)), None)
+        if ablation is None:
+            raise ValueError(_unknown(name))
+        found.add(ablation)
+        rest = rest[len(ablation) :]
+    return frozenset(found)
+
+
+def _unknown(name: str) -> str:
+    return (
+        f"`method` {name!r} is unknown: choose one of {', '.join(method_names())} "
+        "(ablations can be combined)."
+    )

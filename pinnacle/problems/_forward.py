@@ -1,0 +1,157 @@
+"""The paper's forward problems in one space dimension and time."""
+
+import functools
+
+import jax.numpy as jnp
+import jax.random as jr
+
+from .._geometry import Interval, SpaceTime
+from .._operator import PDE, Dirichlet, Periodic, derivatives
+from .._space import AugmentedSpace, Component
+from ..nn import LAAF, MLP, OutputTransform
+from ._initial_conditions import (
+    ADVECTION_SEED,
+    BURGERS_SEED,
+    Sine,
+    pdebench_initial,
+)
+from ._problem import Problem, Settings
+from ._reference import (
+    advection_reference,
+    burgers_reference,
+    diffusion_reference,
+    diffusion_source,
+    kdv_reference,
+)
+
+
+X, T = 0, 1
+
+
+def advection(speed: float = 1.0, initial=None) -> Problem:
+    """u_t + β u_x = 0 on (0, 1) × (0, 2], periodic in x.
+
+    **Arguments:**
+
+    - `speed`: β.
+    - `initial`: u0, elementwise; by default a fixed sample of PDEBench's family.
+    """
+    u0 = _pdebench(ADVECTION_SEED) if initial is None else initial
+
+    def residual(u, x):
+        u_t, u_x = derivatives(u, x, (T,), (X,))
+        return u_t + speed * u_x
+
+    return Problem(
+        name="advection",
+        title=f"Advection, β = {speed:g}",
+        space=_periodic_space(SpaceTime(Interval(0, 1), 0, 2), residual, u0),
+        network=lambda key: MLP(2, 1, 128, 8, key=key),
+        settings=Settings(1e-4, 200_000, 1000, 200, 5000, (2000, 500)),
+        solve=functools.partial(advection_reference, u0, speed=speed),
+    )
+
+
+def advection_timing() -> Problem:
+    """u_t + 5 u_x = 0 with u0 = sin(2πx): the paper's timing experiment."""
+    base = advection(5.0, Sine())
+    return Problem(
+        name="advection-timing",
+        title=base.title,
+        space=base.space,
+        network=lambda key: MLP(2, 1, 64, 6, activation=LAAF(), key=key),
+        settings=base.settings,
+        solve=base.solve,
+    )
+
+
+def burgers(viscosity: float = 0.02, initial=None) -> Problem:
+    """u_t + u u_x = (ν/π) u_xx on (0, 1) × (0, 2], periodic in x.
+
+    **Arguments:**
+
+    - `viscosity`: ν.
+    - `initial`: u0, elementwise; by default a fixed sample of PDEBench's family.
+    """
+    u0 = _pdebench(BURGERS_SEED) if initial is None else initial
+
+    def residual(u, x):
+        u_, u_t, u_x, u_xx = derivatives(u, x, (), (T,), (X,), (X, X))
+        return u_t + u_ * u_x - viscosity / jnp.pi * u_xx
+
+    return Problem(
+        name="burgers",
+        title=f"Burgers, ν = {viscosity:g}/π",
+        space=_periodic_space(SpaceTime(Interval(0, 1), 0, 2), residual, u0),
+        network=lambda key: MLP(2, 1, 128, 4, key=key),
+        settings=Settings(1e-4, 200_000, 300, 100, 5000, (800, 200)),
+        solve=functools.partial(burgers_reference, u0, viscosity=viscosity),
+    )
+
+
+def diffusion() -> Problem:
+    """u_t = u_xx + f on (−1, 1) × (0, 3), conditions held by the network's form.
+
+    û = t(1 − x²)N(x, t) + sin(4πx), so only PDE points are trained on. The solution is
+    e^{−2t} sin(4πx).
+    """
+
+    def residual(u, x):
+        u_t, u_xx = derivatives(u, x, (T,), (X, X))
+        return u_t - u_xx - diffusion_source(x[X], x[T])
+
+    def constrain(x, raw):
+        return x[T] * (1 - x[X] ** 2) * raw + jnp.sin(4 * jnp.pi * x[X])
+
+    domain = SpaceTime(Interval(-1, 1), 0, 3)
+    return Problem(
+        name="diffusion",
+        title="Diffusion, hard constraint",
+        space=AugmentedSpace([Component("pde", domain, PDE(residual))]),
+        network=lambda key: OutputTransform(MLP(2, 1, 32, 2, key=key), constrain),
+        settings=Settings(1e-3, 30_000, 100, 50, 1000, (800, 0)),
+        solve=diffusion_reference,
+    )
+
+
+def kdv(convection: float = 1.0, dispersion: float = 0.0025) -> Problem:
+    """u_t + λ1 u u_x + λ2 u_xxx = 0 on (−1, 1) × (0, 1), periodic, u0 = cos(πx).
+
+    **Arguments:**
+
+    - `convection`, `dispersion`: λ1 and λ2.
+    """
+
+    def residual(u, x):
+        u_, u_t, u_x, u_xxx = derivatives(u, x, (), (T,), (X,), (X, X, X))
+        return u_t + convection * u_ * u_x + dispersion * u_xxx
+
+    def u0(x):
+        return jnp.cos(jnp.pi * x)
+
+    return Problem(
+        name="kdv",
+        title="Korteweg–de Vries",
+        space=_periodic_space(SpaceTime(Interval(-1, 1), 0, 1), residual, u0),
+        network=lambda key: MLP(2, 1, 32, 4, key=key),
+        settings=Settings(1e-3, 100_000, 300, 100, 5000, (800, 200)),
+        solve=functools.partial(
+            kdv_reference, convection=convection, dispersion=dispersion
+        ),
+    )
+
+
+def _periodic_space(domain: SpaceTime, residual, initial) -> AugmentedSpace:
+    """PDE, initial value and periodicity of the value, as in the paper."""
+    sides = domain.periodic(X)
+    return AugmentedSpace(
+        [
+            Component("pde", domain, PDE(residual)),
+            Component("ic", domain.initial(), Dirichlet(), lambda x: initial(x[X])),
+            Component("bc", sides, Periodic(X, sides.period)),
+        ]
+    )
+
+
+def _pdebench(seed: int):
+    return pdebench_initial(key=jr.key(seed), variants=False)
