@@ -56,7 +56,7 @@ def residual(reference, *terms):
     """max|u_t + Σ terms| / max|u_t|; each term is a function of (u, x)."""
     (x, t), u = reference.axes, table(reference)
     u_t = d_t(u, t)
-    rest = sum(term(u, x) for term in terms)[:, 4:-4]
+    rest = np.sum([term(u, x) for term in terms], axis=0)[:, 4:-4]
     return np.max(np.abs(u_t + rest)) / np.max(np.abs(u_t))
 
 
