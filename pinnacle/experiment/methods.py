@@ -89,13 +89,14 @@ ABLATIONS = ("-no-retention", "-no-trigger", "-fixed-shares", "-no-cross")
 
 def shares(space: AugmentedSpace, pde_share: float) -> tuple[float, ...]:
     """`pde_share` of the budget to the PDE kinds, the rest equally to the conditions."""
-    collocation = space.group_of_kind == 0
     pde = np.array([c.fills_domain for c in space.components])
-    conditions = collocation & ~pde
-    if not conditions.any() or not pde.any():
-        pde_share = 1.0 if pde.any() else 0.0
+    conditions = (space.group_of_kind == 0) & ~pde
+    if not conditions.any():
+        pde_share = 1.0
+    if not pde.any():
+        pde_share = 0.0
     share = np.where(pde, pde_share / max(pde.sum(), 1), 0.0)
-    share[conditions] = (1 - pde_share) / conditions.sum()
+    share = np.where(conditions, (1 - pde_share) / max(conditions.sum(), 1), share)
     return tuple(share.tolist())
 
 
