@@ -1,7 +1,8 @@
 """Intervals and boxes, and their faces."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, SupportsFloat
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -31,7 +32,7 @@ class Box(AbstractRegion):
     lower: tuple[float, ...] = eqx.field(static=True)
     upper: tuple[float, ...] = eqx.field(static=True)
 
-    def __init__(self, lower: Sequence[float], upper: Sequence[float]):
+    def __init__(self, lower: Iterable[SupportsFloat], upper: Iterable[SupportsFloat]):
         self.lower = as_floats("lower", lower)
         self.upper = as_floats("upper", upper)
 
@@ -94,16 +95,16 @@ class Box(AbstractRegion):
         return PeriodicFace(face, axis, self.width[axis])
 
 
-def Interval(lower: float, upper: float) -> Box:
+def Interval(lower: SupportsFloat, upper: SupportsFloat) -> Box:
     """The interval [lower, upper]: a [`Box`][] of one dimension.
 
     **Raises:**
 
     `ValueError` unless both are finite and lower < upper.
     """
-    lower, upper = as_number("lower", lower), as_number("upper", upper)
-    check_bounds("lower", lower, "upper", upper)
-    return Box((lower,), (upper,))
+    a, b = as_number("lower", lower), as_number("upper", upper)
+    check_bounds("lower", a, "upper", b)
+    return Box((a,), (b,))
 
 
 class BoxFaces(AbstractFace):
@@ -154,7 +155,7 @@ class BoxFaces(AbstractFace):
         """Measure of each face, in the order of `faces`."""
         width = self.box.width
         return tuple(
-            math.prod(w for i, w in enumerate(width) if i != axis)
+            math.prod((w for i, w in enumerate(width) if i != axis), start=1.0)
             for axis, _ in self.faces
         )
 
@@ -257,7 +258,7 @@ def within(
     return jnp.all((low[None] <= x) & (x <= high[None]), axis=1)
 
 
-def as_number(name: str, value: float) -> float:
+def as_number(name: str, value: Any) -> float:
     """A Python float, or a `ValueError` that names the argument."""
     try:
         return float(value)
@@ -268,7 +269,7 @@ def as_number(name: str, value: float) -> float:
         ) from error
 
 
-def as_floats(name: str, values: Sequence[float]) -> tuple[float, ...]:
+def as_floats(name: str, values: Any) -> tuple[float, ...]:
     """A tuple of Python floats, or a `ValueError` that names the argument."""
     try:
         items = tuple(values)

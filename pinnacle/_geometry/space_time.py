@@ -1,5 +1,7 @@
 """A domain of space times an interval of time, and its faces."""
 
+from typing import SupportsFloat
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -29,7 +31,12 @@ class SpaceTime(AbstractRegion):
     t_lower: float = eqx.field(static=True)
     t_upper: float = eqx.field(static=True)
 
-    def __init__(self, space: AbstractDomain, t_lower: float, t_upper: float):
+    def __init__(
+        self,
+        space: AbstractDomain,
+        t_lower: SupportsFloat,
+        t_upper: SupportsFloat,
+    ):
         self.space = space
         self.t_lower = as_number("t_lower", t_lower)
         self.t_upper = as_number("t_upper", t_upper)

@@ -45,7 +45,7 @@ def cells_per_axis(n: int, dim: int) -> tuple[int, ...]:
     """Counts that differ by at most one, with the least product that is at least n."""
     if dim == 0:
         return ()
-    side = 1
+    side = max(round(n ** (1 / dim)) - 1, 1)
     while (side + 1) ** dim <= n:
         side += 1
     larger = next(k for k in range(dim + 1) if (side + 1) ** k * side ** (dim - k) >= n)

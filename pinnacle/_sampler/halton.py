@@ -36,7 +36,8 @@ def places(base: int) -> int:
 
 def digit_permutations(base: int, *, key: PRNGKeyArray) -> Int32[Array, "places base"]:
     """A random permutation of 0 … base − 1 for each place behind the point."""
-    return jnp.argsort(jax.random.uniform(key, (places(base), base)), axis=1)
+    draws = jax.random.uniform(key, (places(base), base))
+    return jnp.argsort(draws, axis=1).astype(jnp.int32)
 
 
 def radical_inverse(
