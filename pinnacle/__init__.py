@@ -39,6 +39,7 @@ from ._operator import (
     TimeDerivative as TimeDerivative,
     derivatives as derivatives,
 )
+from ._paper import pinnacle_k as pinnacle_k, pinnacle_s as pinnacle_s
 from ._pipeline import (
     SelectionInfo as SelectionInfo,
     SelectionPipeline as SelectionPipeline,
@@ -83,10 +84,12 @@ from ._training import (
     Either as Either,
     EveryN as EveryN,
     FitResult as FitResult,
+    GaussNewton as GaussNewton,
     Gradient as Gradient,
     History as History,
     NTKDrift as NTKDrift,
     Progress as Progress,
+    ResidualRows as ResidualRows,
     StepInfo as StepInfo,
     TrainingError as TrainingError,
     TrainingInterrupted as TrainingInterrupted,

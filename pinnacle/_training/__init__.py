@@ -7,6 +7,7 @@ from .fit import (
     fit as fit,
     resume as resume,
 )
+from .gauss_newton import GaussNewton as GaussNewton
 from .history import History as History
 from .loss import loss_by_kind as loss_by_kind, residual_rows as residual_rows
 from .optimiser import (
@@ -15,6 +16,7 @@ from .optimiser import (
     StepInfo as StepInfo,
     lbfgs as lbfgs,
 )
+from .rows import ResidualRows as ResidualRows
 from .trigger import (
     AbstractTrigger as AbstractTrigger,
     Either as Either,

@@ -29,10 +29,12 @@ def residual_rows(
 def _rows(space, model, blocks) -> list[Float[Array, "c m"]]:
     residuals = space.residual(model, blocks)
     return [
-        R * _scale(block)[:, None] for R, block in zip(residuals, blocks, strict=True)
+        R * row_scale(block)[:, None]
+        for R, block in zip(residuals, blocks, strict=True)
     ]
 
 
-def _scale(block: Block) -> Float[Array, " c"]:
+def row_scale(block: Block) -> Float[Array, " c"]:
+    """√(w(z)/N_r), by which the rows of a point are multiplied; 0 on padding."""
     count = jnp.maximum(jnp.sum(block.mask), 1).astype(block.weight.dtype)
     return jnp.where(block.mask, jnp.sqrt(block.weight / count), 0)

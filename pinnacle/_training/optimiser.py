@@ -1,7 +1,6 @@
 """What a training step needs of an optimiser: a gradient, or the residual rows."""
 
 import abc
-from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -9,8 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, PyTree
 
-
-RowFunction = Callable[[PyTree], Float[Array, " rows"]]
+from .rows import RowFunction
 
 
 class StepInfo(eqx.Module):
@@ -39,7 +37,8 @@ class AbstractResidualOptimiser(eqx.Module):
 
         **Arguments:**
 
-        - `rows`: θ ↦ all weighted residual rows of the current training set.
+        - `rows`: θ ↦ all weighted residual rows of the current training set. `fit`
+          gives a `ResidualRows`, whose `jacobian` is cheaper than `jax.jacrev`.
         - `parameters`: θ, a pytree of arrays.
         - `state`: from `init` or the previous step; its structure never changes.
 

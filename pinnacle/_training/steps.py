@@ -10,8 +10,9 @@ from jaxtyping import Array, Bool, Float, Int32, PyTree
 from .._model import Model
 from .._space.augmented import AugmentedSpace
 from .._types import Points
-from .loss import loss_by_kind, residual_rows
+from .loss import loss_by_kind
 from .optimiser import AbstractResidualOptimiser, StepInfo
+from .rows import ResidualRows
 
 
 class PhaseReport(eqx.Module):
@@ -61,9 +62,7 @@ def train(
     """
     blocks = space.split(points, layout)
     parameters, rest = model.partition()
-
-    def rows(parameters):
-        return residual_rows(space, eqx.combine(parameters, rest), blocks)
+    rows = ResidualRows(space, rest, blocks)
 
     def step(carry):
         i, parameters, state, _ = carry

@@ -1,0 +1,165 @@
+"""Damped least squares on linearised rows, R(θ − d) ≈ R − Jd.
+
+The minimiser of ½‖Jd − R‖² + ½μ‖d‖² has two forms, equal for every μ > 0 by
+Jᵀ(JJᵀ + μI) = (JᵀJ + μI)Jᵀ:
+
+    dual, rows × rows:                 d = Jᵀ(JJᵀ + μI)⁻¹R,
+    primal, parameters × parameters:   d = (JᵀJ + μI)⁻¹JᵀR.
+
+JJᵀ is the NTK of the training set. Both matrices have the same positive eigenvalues.
+"""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+from jaxtyping import Array, Float
+
+
+class AbstractLinearised(eqx.Module):
+    """The rows' Jacobian at one θ, and solves with its Gram matrix.
+
+    `dual` says which of the two forms the Gram matrix G has.
+    """
+
+    dual: eqx.AbstractVar[bool]
+
+    @abc.abstractmethod
+    def forward(self, v: Float[Array, " P"]) -> Float[Array, " rows"]:
+        """Jv."""
+
+    @abc.abstractmethod
+    def backward(self, w: Float[Array, " rows"]) -> Float[Array, " P"]:
+        """Jᵀw."""
+
+    @abc.abstractmethod
+    def gram(self, v: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Gv, with G = JJᵀ or JᵀJ."""
+
+    @abc.abstractmethod
+    def solver(self, mu: Float[Array, ""]) -> Callable[[Array], Array]:
+        """v ↦ (G + μI)⁻¹v. Not finite where the factorisation breaks down."""
+
+    def largest_eigenvalue(self, size: int, dtype) -> Float[Array, ""]:
+        """λ_max(G) from below, by a few power iterations."""
+        return _power(self.gram, size, dtype)
+
+    def direction(
+        self, solve: Callable[[Array], Array], residual: Float[Array, " rows"]
+    ) -> Float[Array, " P"]:
+        """The minimiser d for R = `residual`, with `solve` from `solver(μ)`."""
+        if self.dual:
+            return self.backward(solve(residual))
+        return solve(self.backward(residual))
+
+
+class Dense(AbstractLinearised):
+    """J and G as matrices, G + μI factorised by Cholesky."""
+
+    J: Float[Array, "rows P"]
+    G: Float[Array, "k k"]
+    dual: bool = eqx.field(static=True)
+
+    def __init__(self, J: Float[Array, "rows P"], dual: bool):
+        self.J = J
+        self.G = J @ J.T if dual else J.T @ J
+        self.dual = dual
+
+    def forward(self, v):
+        return self.J @ v
+
+    def backward(self, w):
+        return self.J.T @ w
+
+    def gram(self, v):
+        return self.G @ v
+
+    def solver(self, mu):
+        damped = self.G + mu * jnp.eye(self.G.shape[0], dtype=self.G.dtype)
+        operator = lx.MatrixLinearOperator(damped, lx.positive_semidefinite_tag)
+        cholesky = lx.Cholesky()
+        state = cholesky.init(operator, {})
+
+        def solve(v):
+            solution = lx.linear_solve(operator, v, cholesky, state=state, throw=False)
+            return solution.value
+
+        return solve
+
+
+class MatrixFree(AbstractLinearised):
+    """Products with J and Jᵀ only; G + μI solved by conjugate gradients."""
+
+    jvp: Callable[[Array], Array]
+    vjp: Callable[[Array], Array]
+    iterations: int = eqx.field(static=True)
+    dual: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        rows: Callable[[Array], Array],
+        theta: Float[Array, " P"],
+        dual: bool,
+        iterations: int,
+    ):
+        _, self.jvp = jax.linearize(rows, theta)
+        transpose: Any = jax.linear_transpose(self.jvp, theta)
+        self.vjp = lambda w: transpose(w)[0]
+        self.dual = dual
+        self.iterations = iterations
+
+    def forward(self, v):
+        return self.jvp(v)
+
+    def backward(self, w):
+        return self.vjp(w)
+
+    def gram(self, v):
+        return self.jvp(self.vjp(v)) if self.dual else self.vjp(self.jvp(v))
+
+    def solver(self, mu):
+        def solve(v):
+            operator = lx.FunctionLinearOperator(
+                lambda x: self.gram(x) + mu * x,
+                jax.eval_shape(lambda: v),
+                lx.positive_semidefinite_tag,
+            )
+            eps = float(jnp.finfo(v.dtype).eps)
+            cg = lx.CG(rtol=eps**0.5, atol=0.0, max_steps=self.iterations)
+            # Stopped early, conjugate gradients are a further regularisation.
+            return lx.linear_solve(operator, v, cg, throw=False).value
+
+        return solve
+
+
+def condition(
+    solve: Callable[[Array], Array],
+    largest: Float[Array, ""],
+    mu: Float[Array, ""],
+    size: int,
+) -> Float[Array, ""]:
+    """The condition number of G + μI, from below: (λ_max + μ)·‖(G + μI)⁻¹‖."""
+    return (largest + mu) * _power(solve, size, largest.dtype)
+
+
+_ITERATIONS = 8
+
+
+def _power(product: Callable[[Array], Array], size: int, dtype) -> Float[Array, ""]:
+    """The largest eigenvalue of a positive semidefinite operator, from below."""
+    # Any fixed vector without structure serves as the start.
+    start = jnp.cos(jnp.arange(size, dtype=dtype) ** 2 + 1)
+
+    def iterate(_, carry):
+        v, _ = carry
+        w = product(v / jnp.linalg.norm(v))
+        size = jnp.linalg.norm(w)
+        return jnp.where(size > 0, w, v), size
+
+    zero = jnp.zeros((), dtype)
+    _, value = jax.lax.fori_loop(0, _ITERATIONS, iterate, (start, zero))
+    return value
