@@ -336,3 +336,8 @@ def _check_sizes(pipeline: SelectionPipeline) -> None:
             f"`experimental_capacity` {pipeline.experimental_capacity}: the capacity "
             "is the total over all rounds and must be at least one round's."
         )
+    if pipeline.experimental_per_round and collocation == kinds:
+        raise ValueError(
+            f"`experimental_per_round` is {pipeline.experimental_per_round}, but no "
+            "component has group='experimental': add one, or leave it 0."
+        )

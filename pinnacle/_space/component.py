@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float
 
-from .._geometry.base import AbstractDomain
+from .._geometry.base import AbstractDomain, AbstractFace
 from .._model import Model
 from .._operator.base import AbstractOperator
 
@@ -84,7 +84,8 @@ class Component(eqx.Module):
     def fills_domain(self) -> bool:
         """Whether this is a collocation kind of the interior, such as a PDE residual,
         and not a condition on a face or a measurement."""
-        return self.group == "collocation" and not self.domain.fixed_axes
+        on_face = isinstance(self.domain, AbstractFace) or bool(self.domain.fixed_axes)
+        return self.group == "collocation" and not on_face
 
     def residual(
         self, model: Model, x: Float[Array, " d"], label: Float[Array, " l"]

@@ -28,7 +28,7 @@ def choose_layout(
     """Reuse the tightest layout that fits `counts`, or make a new one.
 
     The first layout is exact, later ones leave a margin; the last slot holds the layout
-    that fits everything.
+    that fits everything, made when nothing else fits.
 
     **Arguments:**
 
@@ -43,11 +43,13 @@ def choose_layout(
     used = int(np.any(layouts > 0, axis=1).sum())
     fits = [i for i in range(used) if np.all(layouts[i] >= counts)]
     best = min(fits, key=lambda i: layouts[i].sum(), default=None)
-    tight = best is not None and layouts[best].sum() <= _SLACK * counts.sum()
-    if best is not None and (tight or used == SLOTS):
-        return tuple(layouts[best].tolist()), layouts
+    new = _new_layout(counts, np.asarray(largest), min(used, SLOTS - 1))
+    if best is not None:
+        tight = layouts[best].sum() <= _SLACK * counts.sum()
+        if tight or used >= SLOTS - 1 or layouts[best].sum() <= new.sum():
+            return tuple(layouts[best].tolist()), layouts
     made = np.array(layouts)
-    made[used] = _new_layout(counts, np.asarray(largest), used)
+    made[used] = new
     return tuple(made[used].tolist()), made
 
 
