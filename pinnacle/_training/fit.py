@@ -1,6 +1,7 @@
 """The alternation of the paper's Algorithm 1: select, train, look, select again."""
 
 import dataclasses
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray, PyTree
 
 from .._model import Model
 from .._pipeline import SelectionInfo, SelectionPipeline, SelectionState, _select
@@ -20,6 +21,8 @@ from .optimiser import AbstractResidualOptimiser, as_residual_optimiser
 from .steps import PhaseReport, train
 from .trigger import AbstractTrigger, EveryN
 
+
+_log = logging.getLogger("pinnacle")
 
 Metrics = Callable[[Model], Mapping[str, Array]]
 
@@ -35,6 +38,7 @@ class TrainState(eqx.Module):
     step: Int32[np.ndarray, ""]
     phase_steps: Int32[np.ndarray, ""]
     due: Bool[np.ndarray, ""]
+    drift: Float32[np.ndarray, ""]
     layouts: Int32[np.ndarray, "slots kinds"]
     layout: Int32[np.ndarray, " kinds"]
 
@@ -134,7 +138,7 @@ def fit(
     optimiser = as_residual_optimiser(optimiser)
     trigger = EveryN(1000) if trigger is None else trigger
     _check_model(pipeline, model)
-    state = _start(pipeline, model, optimiser, trigger, key)
+    state = start(pipeline, model, optimiser, trigger, key)
     run = _Run(pipeline, optimiser, trigger, metrics, callbacks)
     return run.go(state, steps, report_every, throw)
 
@@ -169,7 +173,7 @@ def resume(
     return run.go(state, steps, report_every, throw)
 
 
-def _start(pipeline, model, optimiser, trigger, key) -> TrainState:
+def start(pipeline, model, optimiser, trigger, key) -> TrainState:
     kinds = len(pipeline.space.components)
     return TrainState(
         model=model,
@@ -180,6 +184,7 @@ def _start(pipeline, model, optimiser, trigger, key) -> TrainState:
         step=_integer(0),
         phase_steps=_integer(0),
         due=np.asarray(True),
+        drift=np.asarray(np.nan, np.float32),
         layouts=empty_layouts(kinds),
         layout=np.zeros(kinds, np.int32),
     )
@@ -234,21 +239,20 @@ class _Run:
         return self._finish(result, throw)
 
     def _loop(self, report_every: int) -> None:
-        reason, drift = "first", np.nan
         while int(self.state.step) < self.end:
             if self.state.due:
-                self._select(reason, drift)
+                self._select()
             phase, step = int(self.state.phase_steps), int(self.state.step)
             look = step + self.trigger.next_look(phase) - phase
             report = (step // report_every + 1) * report_every
             self._train(min(look, report, self.end))
             step = int(self.state.step)
             if step == look:
-                reason, drift = self._ask_trigger()
+                self._ask_trigger()
             if step == report or step == self.end:
                 self._report()
 
-    def _select(self, reason: str, drift: float) -> None:
+    def _select(self) -> None:
         """Selection phase: a new training set, layout and reference for the trigger."""
         begin, state = time.perf_counter(), self.state
         round_key = jax.random.fold_in(state.key, state.selection.round)
@@ -275,11 +279,12 @@ class _Run:
             step=state.step,
             phase_steps=_integer(0),
             due=np.asarray(False),
+            drift=state.drift,
             layouts=layouts,
             layout=np.asarray(layout, np.int32),
         )
         jax.block_until_ready(self.state.selection)
-        self._record_round(info, reason, drift, time.perf_counter() - begin)
+        self._record_round(info, time.perf_counter() - begin)
 
     def _largest(self) -> list[int]:
         sizes = (self.pipeline.budget, self.pipeline.experimental_capacity)
@@ -324,23 +329,27 @@ class _Run:
             ),
         )
 
-    def _ask_trigger(self) -> tuple[str, float]:
+    def _ask_trigger(self) -> None:
         begin, state = time.perf_counter(), self.state
         due, drift = self.trigger(
             state.trigger, self.pipeline.space, state.model, int(state.phase_steps)
         )
-        self.state = eqx.tree_at(lambda s: s.due, state, np.asarray(due))
+        self.state = eqx.tree_at(
+            lambda s: (s.due, s.drift),
+            state,
+            (np.asarray(due), np.asarray(drift, np.float32)),
+        )
         self.seconds["selecting"] += time.perf_counter() - begin
-        return "trigger", float(drift)
 
-    def _record_round(self, info: SelectionInfo, reason, drift, seconds) -> None:
+    def _record_round(self, info: SelectionInfo, seconds: float) -> None:
         self.seconds["selecting"] += seconds
         state, names = self.state, self.pipeline.space.names
+        _warn_of_empty_kinds(self.pipeline, np.asarray(info.counts), int(state.step))
         row = {
             "round": int(state.selection.round),
             "step": int(state.step),
-            "reason": reason,
-            "drift": drift,
+            "reason": "first" if int(state.selection.round) == 1 else "trigger",
+            "drift": float(state.drift),
             "seconds": seconds,
             **_by_kind("count", names, info.counts),
             **_by_kind("new", names, info.new_counts),
@@ -387,6 +396,18 @@ class _Run:
         if throw and result != RESULTS.successful:
             raise TrainingError(RESULTS[result], done)
         return done
+
+
+def _warn_of_empty_kinds(pipeline, counts, step: int) -> None:
+    names, groups = pipeline.space.names, pipeline.space.group_of_kind
+    for name, count in zip(names, np.where(groups == 0, counts, 1), strict=True):
+        if count == 0:
+            _log.warning(
+                "no training point of kind %r was chosen at step %d: its loss is 0 "
+                "until the next round. `min_per_kind=1` prevents this.",
+                name,
+                step,
+            )
 
 
 def _integer(value) -> np.ndarray:
