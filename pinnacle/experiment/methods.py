@@ -4,12 +4,14 @@ This is the one place where the name of a method becomes classes.
 """
 
 import dataclasses
+import difflib
 from collections.abc import Callable
 
 import numpy as np
 
-from .._criterion import Constant, ConvergenceDegree, ResidualPower
+from .._criterion import Constant, ResidualPower
 from .._ntk import NoCross, Nystrom
+from .._paper import pinnacle_k
 from .._pipeline import SelectionPipeline
 from .._retention import KeepNone, RandomRetention
 from .._sampler import (
@@ -88,7 +90,7 @@ ABLATIONS = ("-no-retention", "-no-trigger", "-fixed-shares", "-no-cross")
 
 
 def shares(space: AugmentedSpace, pde_share: float) -> tuple[float, ...]:
-    """`pde_share` of the budget to the PDE kinds, the rest equally to the conditions."""
+    """`pde_share` of the budget to the PDE kinds, the rest evenly to the conditions."""
     pde = np.array([c.fills_domain for c in space.components])
     conditions = (space.group_of_kind == 0) & ~pde
     if not conditions.any():
@@ -176,14 +178,13 @@ def _pinnacle(
         selector = PerKindQuota(selector, shares(space, settings.pde_share))
     if "-no-trigger" not in ablations:
         trigger = Either(trigger, NTKDrift(settings.drift, settings.look_every))
-    pipeline = SelectionPipeline(
-        space=space,
-        pool=CandidatePool(_pool_sizes(space, settings), Uniform()),
+    pipeline = pinnacle_k(
+        space,
+        budget=settings.budget,
+        pool=_pool_sizes(space, settings),
         estimator=NoCross(estimator) if "-no-cross" in ablations else estimator,
-        criterion=ConvergenceDegree(),
         selector=selector,
         retention=KeepNone() if "-no-retention" in ablations else retention,
-        budget=settings.budget,
     )
     return Method(pipeline, trigger)
 
@@ -215,7 +216,27 @@ def _ablations(name: str, base: str) -> frozenset[str]:
 
 
 def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, method_names(), n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
     return (
-        f"`method` {name!r} is unknown: choose one of {', '.join(method_names())} "
-        "(ablations can be combined)."
+        f"`method` {name!r} is unknown{hint}: choose one of "
+        f"{', '.join(method_names())} (ablations can be combined)."
     )
+
+
+METHODS: dict[str, str] = {
+    "uniform": "uniform at random, fixed shares by kind",
+    "sobol": "scrambled Sobol sequence for PDE points, fixed shares",
+    "halton": "scrambled Halton sequence for PDE points, fixed shares",
+    "hammersley": "shifted Hammersley set for PDE points, fixed shares",
+    "lhs": "Latin hypercube for PDE points, fixed shares",
+    "rad": "PDE points by their squared residual, the rest uniform, fixed shares",
+    "rad-all": "points of every kind by their squared residual, fixed shares",
+    "pinnacle-s": "all kinds at once, sampled by their convergence degree",
+    "pinnacle-k": "all kinds at once, by K-means++ on their NTK embedding",
+    "…-no-retention": "ablation of a PINNACLE method: all points drawn afresh",
+    "…-no-trigger": "ablation: new points at fixed steps only",
+    "…-fixed-shares": "ablation: fixed shares by kind",
+    "…-no-cross": "ablation: NTK without cross terms between kinds",
+}
+"""Every method in a line, for people."""

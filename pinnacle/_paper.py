@@ -1,0 +1,66 @@
+"""The paper's two methods, with its defaults, for any space."""
+
+from collections.abc import Sequence
+
+from ._criterion import AbstractConvergenceCriterion, ConvergenceDegree
+from ._ntk import AbstractNTKEstimator, Nystrom
+from ._pipeline import SelectionPipeline
+from ._retention import AbstractRetentionPolicy, RandomRetention
+from ._sampler import AbstractSampler, Uniform
+from ._selector import AbstractSelector, KMeansPlusPlus, Sampling
+from ._space import AugmentedSpace, CandidatePool
+
+
+def pinnacle_k(space: AugmentedSpace, *, budget: int, **parts) -> SelectionPipeline:
+    """PINNACLE-K: K-means++ seeding on the embedding of the convergence degree.
+
+    **Arguments:**
+
+    - `space`: the augmented space.
+    - `budget`: number of collocation points, all kinds together.
+    - `parts`: any of `new` (points replaced a round, default a third of the budget),
+      `pool` (candidates by kind, default three budgets for kinds that fill the domain
+      and one for the others), `sampler`, `estimator`, `criterion`, `selector`,
+      `retention`, and the numbers of [`SelectionPipeline`][].
+
+    **Returns:**
+
+    The pipeline. Raises `ValueError` as [`SelectionPipeline`][] does.
+    """
+    return _compose(space, budget, **{"selector": KMeansPlusPlus()} | parts)
+
+
+def pinnacle_s(space: AugmentedSpace, *, budget: int, **parts) -> SelectionPipeline:
+    """PINNACLE-S: sampling without replacement, p(z) ∝ α̂(z).
+
+    The arguments are those of [`pinnacle_k`][].
+    """
+    return _compose(space, budget, **{"selector": Sampling()} | parts)
+
+
+def _compose(
+    space: AugmentedSpace,
+    budget: int,
+    *,
+    selector: AbstractSelector,
+    new: int | None = None,
+    pool: Sequence[int] | None = None,
+    sampler: AbstractSampler | tuple[AbstractSampler, ...] | None = None,
+    estimator: AbstractNTKEstimator | None = None,
+    criterion: AbstractConvergenceCriterion | None = None,
+    retention: AbstractRetentionPolicy | None = None,
+    **sizes: int,
+) -> SelectionPipeline:
+    if pool is None:
+        pool = [3 * budget if c.fills_domain else budget for c in space.components]
+    new = max(1, budget // 3) if new is None else new
+    return SelectionPipeline(
+        space=space,
+        pool=CandidatePool(pool, sampler or Uniform()),
+        estimator=estimator or Nystrom(),
+        criterion=criterion or ConvergenceDegree(),
+        selector=selector,
+        retention=retention or RandomRetention(new=new),
+        budget=budget,
+        **sizes,
+    )
