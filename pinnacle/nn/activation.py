@@ -144,8 +144,9 @@ def _tanh(order: int) -> tuple[int, ...]:
 def _horner(coefficients: tuple[int, ...], y: Array) -> Array:
     """An even or odd polynomial of y, by Horner's rule in y²."""
     odd = coefficients[0] == 0
-    useful = coefficients[int(odd) :: 2]
-    total = jnp.full_like(y, useful[-1])
-    for c in reversed(useful[:-1]):
+    *lower, total = coefficients[int(odd) :: 2]
+    # Python numbers until they meet y: a constant array has no batch axis under `vmap`
+    # and would change the layout of what it meets.
+    for c in reversed(lower):
         total = total * (y * y) + c
     return total * y if odd else total

@@ -6,6 +6,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .activation import AbstractActivation, as_activation
 from .base import AbstractNetwork
+from .layer import linear
 from .multi_index import MultiIndex, closure, partitions
 
 
@@ -61,21 +62,25 @@ class MLP(AbstractNetwork):
         self.activations = (as_activation(activation),) * depth
 
     def __call__(self, x: Float[Array, " d"]) -> Float[Array, " outputs"]:
-        for weight, bias, activation in zip(
-            self.weights, self.biases, self.activations, strict=False
-        ):
-            x = activation(weight @ x + bias)
-        return self.weights[-1] @ x + self.biases[-1]
+        return self.derivatives(x, ((),))[0]
 
     def derivatives(self, x, indices):
         needed = closure(indices)
-        hidden = _first_layer(self.weights[0], self.biases[0], x, needed)
-        last = len(self.activations) - 1
-        for i, activation in enumerate(self.activations):
-            kept = needed if i < last else tuple(dict.fromkeys(indices))
-            hidden = _activate(activation, hidden, kept)
-            hidden = _linear(self.weights[i + 1], self.biases[i + 1], hidden)
-        return tuple(hidden[index] for index in indices)
+        wanted = tuple(dict.fromkeys(indices))
+        # Of the input's streams only the value x and the first derivatives e_i are not
+        # zero.
+        axes = [index for index in needed if len(index) == 1]
+        basis = jnp.eye(x.shape[0], dtype=x.dtype)
+        streams = {(): x} | {index: basis[index[0]] for index in axes}
+        *hidden, last = zip(self.weights, self.biases, strict=True)
+        for i, ((weight, bias), activation) in enumerate(
+            zip(hidden, self.activations, strict=True)
+        ):
+            streams = _linear(weight, bias, streams)
+            kept = wanted if i == len(hidden) - 1 else needed
+            streams = _activate(activation, streams, kept)
+        streams = _linear(*last, streams)
+        return tuple(streams[index] for index in indices)
 
 
 # A derivative stream is ∂^α of a layer's units with respect to the network's input;
@@ -83,17 +88,12 @@ class MLP(AbstractNetwork):
 Streams = dict[MultiIndex, Float[Array, " width"]]
 
 
-def _first_layer(weight, bias, x, needed) -> Streams:
-    """W x + b: only the value and the first derivatives, columns of W, are not 0."""
-    streams = {(): weight @ x + bias}
-    return streams | {index: weight[:, index[0]] for index in needed if len(index) == 1}
-
-
 def _linear(weight, bias, streams: Streams) -> Streams:
-    """W h + b for all streams in one matrix product."""
-    stacked = jnp.stack(list(streams.values())) @ weight.T
-    out = dict(zip(streams, stacked, strict=True))
-    return out | {(): out[()] + bias} if () in out else out
+    """W h for all streams in one matrix product; the value comes first, if at all."""
+    order = sorted(streams, key=len)
+    affine = bias if () in streams else None
+    outs = linear(weight, affine, [streams[index] for index in order])
+    return dict(zip(order, outs, strict=True))
 
 
 def _activate(activation, streams: Streams, kept: tuple[MultiIndex, ...]) -> Streams:
