@@ -1,0 +1,291 @@
+"""The command `pinnacle`."""
+
+import dataclasses
+import pathlib
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any
+
+import jax
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from .._checkpoint import load
+from .._results import RESULTS
+from .._training import FitResult, TrainState
+from .cache import VARIABLE, enable_cache
+from .catalogue import DTYPES, OPTIMISERS, PROBLEMS, SCHEDULES
+from .config import RunConfig, from_dict, load_config, make_config, save_config
+from .folder import RunFolder
+from .methods import METHODS
+from .record import Recorder
+from .run import Experiment, build, precision, train
+from .show import Watch, print_methods, print_problems, print_report
+
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Train physics-informed neural networks on points chosen by PINNACLE.",
+)
+console = Console()
+errors = Console(stderr=True)
+
+INTERRUPTED, FAILED, BAD_INPUT = 130, 1, 2
+_PACKAGES = ("pinnacle-pinn", "jax", "jaxlib", "equinox", "optax", "numpy")
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+def _option(text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text)
+
+
+@app.command()
+def run(
+    problem: Annotated[
+        str | None, typer.Argument(help="Which problem; see `pinnacle list`.")
+    ] = None,
+    method: Annotated[
+        str | None, _option("How points are chosen; default pinnacle-k.")
+    ] = None,
+    preset: Annotated[
+        str | None,
+        _option("'paper' (default): its settings; 'quick': minutes on two cores."),
+    ] = None,
+    config: Annotated[
+        pathlib.Path | None,
+        _option("Rerun from the config.json of a run; options given change it."),
+    ] = None,
+    seed: Annotated[int | None, _option("Of network, pools and choices.")] = None,
+    steps: Annotated[int | None, _option("Optimiser steps.")] = None,
+    budget: Annotated[int | None, _option("Collocation points, all kinds.")] = None,
+    new: Annotated[int | None, _option("Points replaced in a round.")] = None,
+    select_every: Annotated[int | None, _option("Steps between two rounds.")] = None,
+    pool: Annotated[
+        tuple[int, int] | None,
+        _option("Candidates for each PDE, and for each condition."),
+    ] = None,
+    pde_share: Annotated[
+        float | None, _option("Share of PDE points, in methods with fixed shares.")
+    ] = None,
+    references: Annotated[
+        int | None, _option("Reference points of the NTK approximation.")
+    ] = None,
+    drift: Annotated[
+        float | None, _option("NTK drift at which points are chosen early.")
+    ] = None,
+    look_every: Annotated[
+        int | None, _option("Steps between two looks at the drift.")
+    ] = None,
+    optimizer: Annotated[str | None, _option(f"{', '.join(OPTIMISERS)}.")] = None,
+    learning_rate: Annotated[float | None, _option("At the start.")] = None,
+    schedule: Annotated[
+        str | None, _option(f"Of the learning rate: {', '.join(SCHEDULES)}.")
+    ] = None,
+    width: Annotated[int | None, _option("Units of a hidden layer.")] = None,
+    depth: Annotated[int | None, _option("Number of hidden layers.")] = None,
+    normalise: Annotated[
+        bool | None,
+        _option("Scale coordinates to [-1, 1].", "--normalise/--no-normalise"),
+    ] = None,
+    dtype: Annotated[str | None, _option(f"{' or '.join(DTYPES)}.")] = None,
+    report_every: Annotated[
+        int | None, _option("Steps between two rows of the history.")
+    ] = None,
+    out: Annotated[
+        pathlib.Path | None,
+        _option("Run folder, default runs/PROBLEM-METHOD-SEED."),
+    ] = None,
+    overwrite: Annotated[bool, _option("Replace the run in the folder.")] = False,
+    no_cache: Annotated[
+        bool, _option(f"Do not keep compiled functions (in ${VARIABLE}).", "--no-cache")
+    ] = False,
+) -> None:
+    """Train a network on a problem; leaves a folder with results and figures."""
+    given = dict(locals())
+    fields = {field.name for field in dataclasses.fields(RunConfig)}
+    changes = {n: v for n, v in given.items() if n in fields and v is not None}
+    with _status():
+        settings = _settings(config, preset, changes)
+        folder = RunFolder(out or _default_folder(settings))
+        with precision(settings):
+            experiment = _prepare(settings, no_cache)
+            folder.create(overwrite)
+            save_config(folder / "config.json", settings, versions=_versions())
+            _train(experiment, folder)
+
+
+@app.command()
+def resume(
+    folder: Annotated[pathlib.Path, typer.Argument(help="The folder of a run.")],
+    steps: Annotated[
+        int | None,
+        _option("Further steps; default up to the configured number."),
+    ] = None,
+    no_cache: Annotated[
+        bool, _option(f"Do not keep compiled functions (in ${VARIABLE}).", "--no-cache")
+    ] = False,
+) -> None:
+    """Go on with a run that was stopped, from its last checkpoint."""
+    with _status():
+        where, settings = RunFolder(folder), _saved_settings(folder)
+        with precision(settings):
+            experiment = _prepare(settings, no_cache)
+            state = load(where / "checkpoint.eqx", experiment.like())
+            settings = _extended(settings, int(state.step), steps)
+            save_config(where / "config.json", settings, versions=_versions())
+            _train(dataclasses.replace(experiment, config=settings), where, state)
+
+
+@app.command(name="list")
+def list_() -> None:
+    """Show the problems with the paper's settings, and the methods."""
+    print_problems(console, {name: make() for name, make in PROBLEMS.items()})
+    print_methods(console, METHODS)
+
+
+def _settings(path, preset: str | None, changes: dict[str, Any]) -> RunConfig:
+    """The preset or the file, with the options given on the command line."""
+    if path is not None:
+        if preset is not None:
+            raise ValueError("`--config` and `--preset` exclude each other.")
+        return from_dict({**load_config(path), **changes})
+    if "problem" not in changes:
+        raise ValueError(
+            f"no problem given: choose one of {', '.join(PROBLEMS)}, or give --config."
+        )
+    return make_config(preset=preset or "paper", **changes)
+
+
+def _saved_settings(folder: pathlib.Path) -> RunConfig:
+    missing = [
+        name
+        for name in ("config.json", "checkpoint.eqx")
+        if not (folder / name).is_file()
+    ]
+    if missing:
+        raise ValueError(
+            f"{str(folder)!r} has no {' and no '.join(missing)}: give the folder of a "
+            "run that has made a checkpoint."
+        )
+    return from_dict(load_config(folder / "config.json"))
+
+
+def _extended(settings: RunConfig, done: int, steps: int | None) -> RunConfig:
+    """Settings whose run, done at once, is the stopped run and its continuation."""
+    end = settings.steps if steps is None else done + steps
+    if end <= done:
+        raise ValueError(
+            f"the run has taken all of its {done} steps: give --steps for more."
+        )
+    horizon = settings.decay_steps or settings.steps
+    return dataclasses.replace(settings, steps=end, decay_steps=horizon)
+
+
+def _default_folder(settings: RunConfig) -> pathlib.Path:
+    return pathlib.Path("runs", f"{settings.problem}-{settings.method}-{settings.seed}")
+
+
+def _prepare(settings: RunConfig, no_cache: bool) -> Experiment:
+    if not no_cache:
+        enable_cache()
+    return build(settings)
+
+
+def _train(
+    experiment: Experiment, folder: RunFolder, state: TrainState | None = None
+) -> None:
+    """Train with a progress bar, write the folder, report."""
+    begin = time.perf_counter()
+    problem = experiment.problem
+    with console.status(f"{problem.title}: reference solution"):
+        reference = problem.solve()
+    solved = time.perf_counter()
+    with Watch(console, experiment.config, state) as watch:
+        recorder = Recorder(folder, problem, reference, watch)
+        if state is not None:
+            recorder.load(state)
+        done = train(experiment, reference, [recorder], state)
+    trained = time.perf_counter()
+    recorder.save(done.state)
+    figures = recorder.figures(done.model)
+    seconds = {
+        "reference": solved - begin,
+        **recorder.seconds(),
+        "training and selecting, with compilation": trained - solved,
+        "figures": time.perf_counter() - trained,
+    }
+    summary = _summary(experiment, done, recorder, seconds)
+    folder.write_json("summary.json", summary)
+    print_report(console, summary, recorder.rounds, problem.space.names)
+    console.print(f"{folder.path}/: {', '.join(('config.json', *figures))}, …")
+    _exit(done)
+
+
+def _summary(
+    experiment: Experiment, done: FitResult, recorder: Recorder, seconds
+) -> dict[str, Any]:
+    last = recorder.training[-1] if recorder.training else {}
+    metrics = ("mse", "relative_l2", "max_error")
+    return {
+        "problem": experiment.config.problem,
+        "method": experiment.config.method,
+        "result": "successful"
+        if done.result == RESULTS.successful
+        else RESULTS[done.result],
+        "steps": int(done.state.step),
+        "rounds": len(recorder.rounds),
+        "loss": last.get("loss"),
+        "errors": {name: last[name] for name in metrics if name in last},
+        "seconds": seconds,
+    }
+
+
+def _exit(done: FitResult) -> None:
+    if done.result == RESULTS.successful:
+        return
+    errors.print(
+        f"[red]stopped at step {int(done.state.step)}:[/] {RESULTS[done.result]}"
+    )
+    interrupted = done.result == RESULTS.interrupted
+    raise typer.Exit(INTERRUPTED if interrupted else FAILED)
+
+
+@contextmanager
+def _status() -> Iterator[None]:
+    """Mistakes of the user as a message and an exit status, without a traceback."""
+    try:
+        yield
+    except ValueError as error:
+        errors.print(f"[red]error:[/] {escape(str(error))}", soft_wrap=True)
+        raise typer.Exit(BAD_INPUT) from None
+    except KeyboardInterrupt:
+        errors.print("interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _versions() -> dict[str, str]:
+    """Of what the numbers of a run may depend on."""
+    found = {
+        "python": platform.python_version(),
+        "device": jax.devices()[0].device_kind,
+    }
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "unknown"
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""Everything that decides the numbers of a run, as one record that goes to a file."""
+
+import dataclasses
+import json
+import os
+import pathlib
+from typing import Any
+
+from .catalogue import (
+    DTYPES,
+    OPTIMISERS,
+    PRESETS,
+    PROBLEMS,
+    SCHEDULES,
+    check_name,
+    choose,
+    suggestion,
+)
+from .methods import MethodSettings
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """A run: with the same versions on the same machine, the same numbers.
+
+    **Attributes:**
+
+    - `problem`, `method`, `optimizer`, `schedule`: by name.
+    - `seed`: of the network, the pools and the choices.
+    - `dtype`: `"float32"` or `"float64"`.
+    - `steps`: optimiser steps in all; `decay_steps` of them until the learning rate
+      has decayed, all of them if `None`.
+    - `learning_rate`: at the start.
+    - `budget`, `new`, `select_every`, `pool`, `pde_share`, `references`, `drift`,
+      `look_every`: see `MethodSettings`.
+    - `width`, `depth`: of the network's hidden layers, `None` for the problem's own.
+    - `normalise`: whether the network sees coordinates scaled to [−1, 1].
+    - `report_every`: steps between two rows of the history.
+
+    Raises `ValueError` for an unknown name or a size that cannot be.
+    """
+
+    problem: str
+    method: str
+    seed: int
+    dtype: str
+    steps: int
+    decay_steps: int | None
+    optimizer: str
+    learning_rate: float
+    schedule: str
+    budget: int
+    new: int
+    select_every: int
+    pool: tuple[int, int]
+    pde_share: float
+    references: int
+    drift: float
+    look_every: int
+    width: int | None
+    depth: int | None
+    normalise: bool
+    report_every: int
+
+    def __post_init__(self):
+        check_name("problem", self.problem, PROBLEMS)
+        check_name("dtype", self.dtype, DTYPES)
+        check_name("optimizer", self.optimizer, OPTIMISERS)
+        check_name("schedule", self.schedule, SCHEDULES)
+        _check_numbers(self)
+
+    def method_settings(self) -> MethodSettings:
+        """The numbers of the method."""
+        names = [field.name for field in dataclasses.fields(MethodSettings)]
+        return MethodSettings(**{name: getattr(self, name) for name in names})
+
+
+_AT_LEAST = {
+    "seed": 0,
+    "steps": 1,
+    "decay_steps": 1,
+    "budget": 1,
+    "new": 1,
+    "select_every": 1,
+    "references": 1,
+    "look_every": 1,
+    "width": 1,
+    "depth": 1,
+    "report_every": 1,
+}
+
+
+def _check_numbers(config: RunConfig) -> None:
+    for name, least in _AT_LEAST.items():
+        value = getattr(config, name)
+        if value is not None and value < least:
+            raise ValueError(f"`{name}` is {value}: give at least {least}.")
+    if not 0 < config.learning_rate < float("inf"):
+        raise ValueError(
+            f"`learning_rate` is {config.learning_rate}: give a positive number."
+        )
+    if config.new > config.budget:
+        raise ValueError(
+            f"`new` is {config.new}, more than the budget of {config.budget}: a round "
+            "replaces at most all points."
+        )
+
+
+def make_config(
+    problem: str, method: str = "pinnacle-k", preset: str = "paper", **changes
+) -> RunConfig:
+    """The settings of a preset, with changes.
+
+    **Arguments:**
+
+    - `problem`, `method`: by name.
+    - `preset`: `"paper"` for the paper's settings to the letter, `"quick"` for
+      settings that two CPU cores finish in minutes.
+    - `changes`: fields of `RunConfig`; those that are `None` change nothing.
+
+    Raises `ValueError` for an unknown name or a size that cannot be.
+    """
+    settings = choose("problem", problem, PROBLEMS)().settings
+    quick = choose("preset", preset, PRESETS)[problem]
+    changes = {name: value for name, value in changes.items() if value is not None}
+    values: dict[str, Any] = {
+        "problem": problem,
+        "method": method,
+        "seed": 0,
+        "dtype": "float32",
+        "decay_steps": None,
+        "optimizer": "adam",
+        "schedule": "constant",
+        "pde_share": 0.8,
+        "references": 300,
+        "drift": 0.5,
+        "look_every": 1000,
+        "width": None,
+        "depth": None,
+        "normalise": False,
+        **dataclasses.asdict(settings),
+        **quick,
+        **changes,
+    }
+    values.setdefault("report_every", max(1, values["steps"] // 100))
+    if "new" not in changes:
+        values["new"] = min(values["new"], values["budget"])
+    return from_dict(values)
+
+
+def from_dict(values: dict[str, Any]) -> RunConfig:
+    """A configuration from its fields; raises `ValueError` if one is unknown or missing
+    or has the wrong type."""
+    fields = {field.name: field for field in dataclasses.fields(RunConfig)}
+    for name in values:
+        if name not in fields:
+            raise ValueError(
+                f"the configuration has an unknown entry {name!r}"
+                f"{suggestion(name, fields)}: it knows {', '.join(fields)}."
+            )
+    missing = [name for name in fields if name not in values]
+    if missing:
+        raise ValueError(f"the configuration lacks {', '.join(missing)}.")
+    return RunConfig(**{n: _typed(fields[n], v) for n, v in values.items()})
+
+
+def _typed(field: dataclasses.Field, value: Any) -> Any:
+    if field.name == "pool":
+        if not (
+            isinstance(value, list | tuple) and [type(v) for v in value] == [int] * 2
+        ):
+            raise ValueError(
+                f"`pool` is {value!r}: give two whole numbers, candidates for each PDE "
+                "and for each condition."
+            )
+        return tuple(value)
+    kind = field.type
+    if kind is float and type(value) is int:
+        value = float(value)
+    if not isinstance(value, kind) or (type(value) is bool and kind is not bool):
+        name = getattr(kind, "__name__", str(kind))
+        raise ValueError(f"`{field.name}` is {value!r}: it must be {name}.")
+    return value
+
+
+def save_config(path: str | os.PathLike, config: RunConfig, **about) -> None:
+    """Write a configuration as JSON, with what else is worth knowing under `about`."""
+    record = {**dataclasses.asdict(config), "about": about}
+    pathlib.Path(path).write_text(json.dumps(record, indent=2) + "\n")
+
+
+def load_config(path: str | os.PathLike) -> dict[str, Any]:
+    """The fields in a file that `save_config` wrote.
+
+    Raises `ValueError` for a file that cannot be read as one.
+    """
+    try:
+        record = json.loads(pathlib.Path(path).read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"cannot read the configuration {str(path)!r}: {error}"
+        ) from error
+    if not isinstance(record, dict):
+        raise ValueError(f"the configuration {str(path)!r} is not a JSON object.")
+    record.pop("about", None)
+    return record

@@ -1,0 +1,135 @@
+"""One run: from a configuration to a trained model and its history."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+from jaxtyping import PRNGKeyArray, PyTree
+
+from .._model import Model
+from .._training import FitResult, Progress, TrainState, fit, resume
+from .._training.fit import start
+from ..nn import MLP, InputNormalisation
+from ..problems import Problem, Reference
+from .catalogue import OPTIMISERS, PROBLEMS
+from .config import RunConfig
+from .methods import Method, make_method
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """The objects that the names and numbers of a configuration stand for."""
+
+    config: RunConfig
+    problem: Problem
+    method: Method
+    optimiser: Any
+    model_key: PRNGKeyArray
+    fit_key: PRNGKeyArray
+
+    def model(self) -> Model:
+        """The network and the unknown coefficients, at their start."""
+        network = self.problem.network(self.model_key)
+        network = _shape_network(network, self.problem, self.config, self.model_key)
+        return Model(network, self.problem.coefficients)
+
+    def like(self) -> TrainState:
+        """The shapes of the run's state, to load a checkpoint into."""
+        return eqx.filter_eval_shape(
+            lambda: start(
+                self.method.pipeline,
+                self.model(),
+                self.optimiser,
+                self.method.trigger,
+                self.fit_key,
+            )
+        )
+
+
+def build(config: RunConfig) -> Experiment:
+    """Turn names into objects; raises `ValueError` for what does not fit together."""
+    problem = PROBLEMS[config.problem]()
+    model_key, fit_key = jax.random.split(jax.random.key(config.seed))
+    return Experiment(
+        config=config,
+        problem=problem,
+        method=make_method(config.method, problem.space, config.method_settings()),
+        optimiser=OPTIMISERS[config.optimizer](config),
+        model_key=model_key,
+        fit_key=fit_key,
+    )
+
+
+def train(
+    experiment: Experiment,
+    reference: Reference,
+    callbacks: Sequence[Callable[[Progress], bool | None]] = (),
+    state: TrainState | None = None,
+) -> FitResult:
+    """Train from the start, or go on from `state` to the configured number of steps.
+
+    Nothing is raised for runs that end early; see `FitResult.result`.
+    """
+    config, method = experiment.config, experiment.method
+    options: dict[str, Any] = {
+        "trigger": method.trigger,
+        "metrics": experiment.problem.metrics(reference),
+        "report_every": config.report_every,
+        "callbacks": callbacks,
+        "throw": False,
+    }
+    optimiser = experiment.optimiser
+    if state is None:
+        model, key = experiment.model(), experiment.fit_key
+        steps = config.steps
+        return fit(method.pipeline, model, optimiser, steps=steps, key=key, **options)
+    steps = config.steps - int(state.step)
+    return resume(method.pipeline, state, optimiser, steps=steps, **options)
+
+
+def precision(config: RunConfig) -> contextlib.AbstractContextManager:
+    """JAX in the configured precision, for as long as the context lasts."""
+    return jax.enable_x64(config.dtype == "float64")
+
+
+def _shape_network(
+    network: PyTree, problem: Problem, config: RunConfig, key: PRNGKeyArray
+) -> PyTree:
+    """The problem's network with the configured size, and with scaled coordinates.
+
+    Whatever is wrapped around its multilayer perceptron (hard constraints, say) stays.
+    """
+
+    def change(part):
+        if not isinstance(part, MLP):
+            return part
+        mlp = _resized(part, config, key)
+        if not config.normalise:
+            return mlp
+        return InputNormalisation(mlp, *_bounds(problem))
+
+    return jax.tree.map(change, network, is_leaf=lambda part: isinstance(part, MLP))
+
+
+def _resized(mlp: MLP, config: RunConfig, key: PRNGKeyArray) -> MLP:
+    if config.width is None and config.depth is None:
+        return mlp
+    return MLP(
+        mlp.weights[0].shape[1],
+        mlp.weights[-1].shape[0],
+        config.width or mlp.weights[0].shape[0],
+        config.depth or len(mlp.weights) - 1,
+        activation=mlp.activations[0],
+        key=key,
+    )
+
+
+def _bounds(problem: Problem):
+    """The smallest box around the domains of all kinds."""
+    boxes = [component.domain.bounds for component in problem.space.components]
+    lower = [min(values) for values in zip(*(box[0] for box in boxes), strict=True)]
+    upper = [max(values) for values in zip(*(box[1] for box in boxes), strict=True)]
+    return lower, upper

@@ -1,0 +1,8 @@
+"""Figures of a run. Pure functions: arrays in, a matplotlib `Figure` out.
+
+Nothing here touches `matplotlib.pyplot` or its global state.
+"""
+
+from ._curves import counts as counts, curves as curves, spectrum as spectrum
+from ._fields import points as points, solution as solution
+from ._style import thin as thin

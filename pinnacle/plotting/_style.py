@@ -1,0 +1,49 @@
+"""Colours, markers and the bare figure that all plots start from."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+
+# Okabe & Ito's palette, which colour-blind readers can tell apart; yellow is left out,
+# since it vanishes on white.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES = ("-", "--", "-.", ":")
+
+_SETTINGS = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.labelsize": 9,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+def new_figure(rows: int, columns: int, width: float, height: float):
+    """An empty figure of `rows` × `columns` axes, its size in inches."""
+    with rc_context(_SETTINGS):
+        figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False)
+    return figure, axes
+
+
+def styles(names: Sequence[str]) -> Iterator[tuple[str, str, str, str]]:
+    """Name, colour, marker and line style, kept together by position."""
+    return zip(
+        names,
+        itertools.cycle(PALETTE),
+        itertools.cycle(MARKERS),
+        itertools.cycle(LINES),
+    )
+
+
+def thin(count: int, most: int) -> np.ndarray:
+    """At most `most` indices of 0 … count − 1, first and last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
