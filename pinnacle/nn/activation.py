@@ -149,4 +149,4 @@ def _horner(coefficients: tuple[int, ...], y: Array) -> Array:
     # and would change the layout of what it meets.
     for c in reversed(lower):
         total = total * (y * y) + c
-    return total * y if odd else total
+    return total * y if odd else jnp.asarray(total, y.dtype)

@@ -34,10 +34,11 @@ def linear(
 
     One array for each stream.
     """
-    bias = [] if bias is None else [bias]
-    dtype = jnp.result_type(weight, *bias, *streams)
-    operands = [jnp.asarray(a, dtype) for a in (weight, *bias, *streams)]
-    return linear_p.bind(*operands, affine=bool(bias))
+    affine = bias is not None
+    operands = [weight, bias, *streams] if affine else [weight, *streams]
+    dtype = jnp.result_type(*operands)
+    operands = [jnp.asarray(operand, dtype) for operand in operands]
+    return linear_p.bind(*operands, affine=affine)
 
 
 def _apply(weight, *operands, affine: bool):
@@ -49,7 +50,7 @@ def _apply(weight, *operands, affine: bool):
         product[:, end - size : end].reshape(weight.shape[:1] + h.shape[1:])
         for h, size, end in zip(streams, sizes, ends, strict=True)
     ]
-    if affine:
+    if bias is not None:
         outs[0] = outs[0] + bias.reshape(bias.shape + (1,) * (outs[0].ndim - 1))
     return outs
 

@@ -85,7 +85,7 @@ class MLP(AbstractNetwork):
 
 # A derivative stream is ∂^α of a layer's units with respect to the network's input;
 # streams that are zero are left out of the dictionary.
-Streams = dict[MultiIndex, Float[Array, " width"]]
+Streams = dict[MultiIndex, Float[Array, " _"]]
 
 
 def _linear(weight, bias, streams: Streams) -> Streams:
