@@ -95,7 +95,7 @@ class AugmentedSpace(eqx.Module):
 
     def residual(
         self, model: Model, blocks: Sequence[Block]
-    ) -> tuple[Float[Array, "c m"], ...]:
+    ) -> tuple[Float[Array, "_c _m"], ...]:
         """√λ·R(z) for every row of every block; padding rows are 0.
 
         **Arguments:**
@@ -148,7 +148,7 @@ class AugmentedSpace(eqx.Module):
         return Points(joined.x, kind, joined.mask, joined.label, joined.weight)
 
     def stack(
-        self, rows: Sequence[Float[Array, "c m ..."]]
+        self, rows: Sequence[Float[Array, "_c _m ..."]]
     ) -> Float[Array, "n rows ..."]:
         """Per-kind arrays of residual rows as one array in block order, zero-padded."""
 

@@ -26,7 +26,7 @@ def residual_rows(
     return jnp.concatenate([r.reshape(-1) for r in _rows(space, model, blocks)])
 
 
-def _rows(space, model, blocks) -> list[Float[Array, "c m"]]:
+def _rows(space, model, blocks) -> list[Float[Array, "_c _m"]]:
     residuals = space.residual(model, blocks)
     return [
         R * row_scale(block)[:, None]
