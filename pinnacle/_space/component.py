@@ -1,6 +1,6 @@
 """One kind of training point: where it lives, what is checked there, against what."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import equinox as eqx
@@ -49,8 +49,8 @@ class Component(eqx.Module):
         name: str,
         domain: AbstractDomain,
         operator: AbstractOperator,
-        target: ArrayLike | Callable | None = 0.0,
-        weight: ArrayLike = 1.0,
+        target: ArrayLike | Sequence[float] | Callable | None = 0.0,
+        weight: ArrayLike | Sequence[float] = 1.0,
         group: Group = "collocation",
     ):
         rows = operator.rows
@@ -109,7 +109,7 @@ class Component(eqx.Module):
         return self.target.astype(x.dtype)
 
 
-def _per_row(what: str, value: ArrayLike, rows: int) -> Float[Array, " m"]:
+def _per_row(what: str, value, rows: int) -> Float[Array, " m"]:
     array = jnp.asarray(value, jnp.result_type(float))
     if array.shape not in ((), (rows,)):
         raise ValueError(

@@ -23,7 +23,7 @@ RowFunction = Callable[[PyTree], Float[Array, " n"]]
 
 
 def blocks_at(
-    space: AugmentedSpace, coordinates: Sequence[Float[Array, "c d"]]
+    space: AugmentedSpace, coordinates: Sequence[Float[Array, "_c d"]]
 ) -> tuple[Block, ...]:
     """Points at given coordinates, one block a kind, none of them padding.
 
