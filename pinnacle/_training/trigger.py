@@ -5,6 +5,7 @@ import abc
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from .._model import Model
@@ -85,6 +86,11 @@ class NTKDrift(AbstractTrigger):
             raise ValueError(
                 f"`every` is {self.every} and `points` {self.points}: both must be at "
                 "least 1."
+            )
+        if not isinstance(self.delta, Tracer) and not float(self.delta) >= 0:
+            raise ValueError(
+                f"`delta` is {self.delta}: give a relative change of the NTK ≥ 0; 0.5 "
+                "is usual."
             )
 
     def init(self, space, model, *, key):
