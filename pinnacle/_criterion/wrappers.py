@@ -60,8 +60,8 @@ class ByKind(AbstractConvergenceCriterion):
     """One criterion for each kind, for instance RAD for the PDE and uniform elsewhere.
 
     Each criterion sees the candidates of its own kind only (the others are masked), so
-    a mean over the pool is a mean over the kind. Embeddings are zero-padded to the
-    widest.
+    a mean over the pool is a mean over the kind. Each kind has its own columns: points
+    of different kinds are orthogonal, and a set is worth the sum over its kinds.
 
     **Arguments:**
 
@@ -83,6 +83,4 @@ class ByKind(AbstractConvergenceCriterion):
             own = info.mask & (info.kind == kind)
             embedding = criterion(dataclasses.replace(info, mask=own))
             embeddings.append(jnp.where(own[:, None], embedding, 0))
-        width = max(e.shape[1] for e in embeddings)
-        padded = [jnp.pad(e, ((0, 0), (0, width - e.shape[1]))) for e in embeddings]
-        return sum(padded[1:], start=padded[0])
+        return jnp.concatenate(embeddings, axis=1)

@@ -68,8 +68,24 @@ class Ranking(eqx.Module):
         return index, jnp.arange(size, dtype=jnp.int32) < number
 
 
+class Budget(eqx.Module):
+    """Who belongs where, and how many are wanted."""
+
+    kind: Int32[Array, " n"]
+    group: Int32[Array, " n"]
+    quota: Int32[Array, " groups"]
+    minimum: Int32[Array, " kinds"]
+
+
+def budget_of(candidates: Candidates) -> Budget:
+    """The budget that the candidates come with."""
+    return Budget(
+        candidates.kind, candidates.group, candidates.quota, candidates.minimum
+    )
+
+
 def rank_under_budget(
-    candidates: Candidates,
+    budget: Budget,
     may: Bool[Array, " n"],
     tier: Int32[Array, " n"],
     value: Float[Array, " n"],
@@ -83,20 +99,20 @@ def rank_under_budget(
 
     **Arguments:**
 
-    - `candidates`: kinds, groups, quotas and minima.
+    - `budget`: kinds, groups, quotas and minima.
     - `may`: who may be chosen.
     - `tier`: lower tiers come first, whatever the value.
     - `value`: larger is better.
     - `ties`: further sort keys, ascending.
     """
     n = may.shape[0]
-    groups, kinds = candidates.quota.shape[0], candidates.minimum.shape[0]
+    groups, kinds = budget.quota.shape[0], budget.minimum.shape[0]
     place = jnp.arange(n, dtype=jnp.int32)
     keys = (~may, tier, -jnp.where(may, value, 0), *ties)
     order = jax.lax.sort((*keys, place), num_keys=len(keys))[-1]
 
-    may, kind, group = may[order], candidates.kind[order], candidates.group[order]
-    wanted = candidates.minimum[kind]
+    may, kind, group = may[order], budget.kind[order], budget.group[order]
+    wanted = budget.minimum[kind]
     outstanding = may & (rank_within(kind, may, kinds) < wanted)
     rest = may & ~outstanding
     taken = count_by(group, outstanding, groups)[group]
@@ -105,4 +121,4 @@ def rank_under_budget(
         rank_within(group, outstanding, groups),
         taken + rank_within(group, rest, groups),
     )
-    return Ranking(order, may & (rank < candidates.quota[group]))
+    return Ranking(order, may & (rank < budget.quota[group]))

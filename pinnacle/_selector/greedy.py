@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from .._types import Candidates, Selection
-from ._budget import eligible, log_scores, rank_under_budget
+from ._budget import budget_of, eligible, log_scores, rank_under_budget
 from .base import AbstractSelector
 
 
@@ -19,6 +19,6 @@ class Greedy(AbstractSelector):
         may = eligible(candidates)
         lottery = jax.random.bits(key, may.shape)
         tier = jnp.zeros(may.shape, jnp.int32)
-        ranking = rank_under_budget(candidates, may, tier, score, lottery)
+        ranking = rank_under_budget(budget_of(candidates), may, tier, score, lottery)
         index, mask = ranking.choice(size)
         return Selection(index, mask, jnp.ones(size, candidates.embedding.dtype))

@@ -1,7 +1,6 @@
 """K-means++ seeding on the embedding: PINNACLE-K."""
 
 import math
-from typing import Literal
 
 import equinox as eqx
 import jax
@@ -32,9 +31,7 @@ class KMeansPlusPlus(AbstractSelector):
     embedding for each.
     """
 
-    first: Literal["largest", "retained", "uniform"] = eqx.field(
-        static=True, default="largest"
-    )
+    first: str = eqx.field(static=True, default="largest")
 
     def __check_init__(self):
         if self.first not in ("largest", "retained", "uniform"):

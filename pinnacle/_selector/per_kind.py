@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
 from .._types import Candidates, Selection
-from ._budget import count_by, eligible, group_of_kind, rank_under_budget
+from ._budget import Budget, count_by, eligible, group_of_kind, rank_under_budget
 from ._numbers import as_number_or_none, require
 from .base import AbstractSelector
 
@@ -61,7 +61,9 @@ class PerKindQuota(AbstractSelector):
         )
         return self.selector(split, size, key=key)
 
-    def _quota_by_kind(self, candidates: Candidates, size: int) -> Int32[Array, " k"]:
+    def _quota_by_kind(
+        self, candidates: Candidates, size: int
+    ) -> Int32[Array, " kinds"]:
         """Deal out the places of each group to its kinds, one after the other.
 
         The j-th new place of kind r has the claim share_r·T − retained_r − j; the
@@ -75,8 +77,11 @@ class PerKindQuota(AbstractSelector):
         claim = (target - retained)[:, None] - j.astype(target.dtype)
         exists = j < supply[:, None]
         kind = jnp.arange(kinds, dtype=jnp.int32)
-        places = dataclasses.replace(
-            candidates, kind=jnp.repeat(kind, size), group=jnp.repeat(group, size)
+        places = Budget(
+            jnp.repeat(kind, size),
+            jnp.repeat(group, size),
+            candidates.quota,
+            candidates.minimum,
         )
         tier = jnp.zeros(kinds * size, jnp.int32)
         ranking = rank_under_budget(places, exists.ravel(), tier, claim.ravel())

@@ -6,7 +6,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray
 
 from .._types import Candidates, Selection
-from ._budget import Ranking, count_by, eligible, log_scores, rank_under_budget
+from ._budget import (
+    Ranking,
+    budget_of,
+    count_by,
+    eligible,
+    log_scores,
+    rank_under_budget,
+)
 from ._numbers import as_number_or_none, require
 from .base import AbstractSelector
 
@@ -56,7 +63,7 @@ class Sampling(AbstractSelector):
         noise = jax.random.gumbel(key, score.shape, score.dtype, mode="high")
         perturbed = score + noise
         tier = zero.astype(jnp.int32)
-        ranking = rank_under_budget(candidates, may, tier, perturbed)
+        ranking = rank_under_budget(budget_of(candidates), may, tier, perturbed)
         index, mask = ranking.choice(size)
         weight = jnp.ones(size, score.dtype)
         if self.importance:

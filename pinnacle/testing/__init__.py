@@ -1,6 +1,12 @@
 """The laws of every concept, for third parties to run on their own classes."""
 
 from ._criterion import check_criterion as check_criterion
+from ._estimator import (
+    EstimatorCase as EstimatorCase,
+    check_estimator as check_estimator,
+    draw_estimator_case as draw_estimator_case,
+)
+from ._operator import check_operator as check_operator
 from ._retention import check_retention as check_retention
 from ._selector import (
     check_d2_sampling as check_d2_sampling,

@@ -147,7 +147,7 @@ def check_successive_sampling(selector: AbstractSelector, *, seed: int = 0) -> N
         expected[tuple(sorted(order))] += probability
     draws = _sequences(selector, data, 3, seed)
     observed = Counter(tuple(sorted(s)) for s in draws.tolist())
-    cells = [(observed[c], len(draws) * p) for c, p in expected.items()]
+    cells = [(float(observed[c]), len(draws) * p) for c, p in expected.items()]
     _check_chi_square(cells, len(expected) - 1, "successive sampling")
 
 
@@ -182,8 +182,10 @@ def check_d2_sampling(
         for begin, times in beginnings.items():
             nearest = _squared_distances(x, np.vstack([centres, x[list(begin)]]))
             law = nearest / nearest.sum()
-            freedom += np.sum(law > 0) - 1
-            cells += [(following[(*begin, z)], times * law[z]) for z in range(6)]
+            freedom += int(np.sum(law > 0)) - 1
+            cells += [
+                (float(following[(*begin, z)]), float(times * law[z])) for z in range(6)
+            ]
     _check_chi_square(cells, freedom, "the D² law")
     _check_potential(selector, seed)
 
@@ -242,7 +244,7 @@ def _drawn(seed: int) -> list[Candidates]:
 def _small(
     embedding: np.ndarray, quota: int, retained: np.ndarray | None = None
 ) -> Candidates:
-    """Candidates of one kind, all available."""
+    """Candidates of the first of four kinds, all available."""
     n, q = embedding.shape
     kept = np.zeros((1, q)) if retained is None else retained
     live = np.full(len(kept), retained is not None)
@@ -252,8 +254,8 @@ def _small(
         kind=jnp.zeros(n, jnp.int32),
         group=jnp.zeros(n, jnp.int32),
         available=jnp.ones(n, bool),
-        quota=jnp.asarray([quota], jnp.int32),
-        minimum=jnp.zeros(1, jnp.int32),
+        quota=jnp.asarray([quota, 0], jnp.int32),
+        minimum=jnp.zeros(4, jnp.int32),
         retained_embedding=jnp.asarray(kept, number),
         retained_mask=jnp.asarray(live),
         retained_kind=jnp.zeros(len(kept), jnp.int32),

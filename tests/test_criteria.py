@@ -1,0 +1,289 @@
+"""Convergence criteria: the laws, and each formula against its definition."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from pinnacle._criterion import (
+    AbstractConvergenceCriterion,
+    ByKind,
+    Constant,
+    ConvergenceDegree,
+    GradientNorm,
+    Pointwise,
+    ResidualPower,
+    Tempered,
+)
+from pinnacle._selector import Sampling
+from pinnacle._types import Candidates, NTKSpectrum, PoolInfo
+from pinnacle.testing import check_criterion, draw_pool_info, pool_infos
+
+
+# name: (criterion, whether α(cR) = c²α(R))
+CRITERIA = {
+    "convergence": lambda: (ConvergenceDegree(), True),
+    "gradient": lambda: (GradientNorm(), True),
+    "rad": lambda: (ResidualPower(), False),
+    "rad-offset": lambda: (ResidualPower(power=1.0, offset=1.0), False),
+    "constant": lambda: (Constant(), False),
+    "pointwise": lambda: (Pointwise(ConvergenceDegree()), True),
+    "tempered": lambda: (Tempered(ConvergenceDegree(), 2.0), True),
+    "by-kind": lambda: (
+        ByKind((ResidualPower(), Constant(), ConvergenceDegree())),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CRITERIA)
+def test_laws(name):
+    criterion, homogeneous = CRITERIA[name]()
+    check_criterion(criterion, homogeneous=homogeneous)
+
+
+def test_laws_in_float64(x64):
+    check_criterion(ConvergenceDegree(), homogeneous=True)
+    check_criterion(ResidualPower(offset=0.5))
+
+
+@settings(max_examples=10, deadline=None)
+@given(pool_infos())
+def test_laws_on_drawn_spectra(info):
+    check_criterion(ConvergenceDegree(), info, homogeneous=True)
+
+
+@eqx.filter_jit
+def _embed(criterion, info):
+    return criterion(info)
+
+
+def test_convergence_degree_is_the_quadratic_form_of_the_kernel(both_precisions):
+    rng = np.random.default_rng(0)
+    info = draw_pool_info(rng)
+    embedding = np.asarray(_embed(ConvergenceDegree(), info))
+    residual = np.asarray(info.residual)
+    psi = np.asarray(info.spectrum.eigenfunctions)
+    kernel = np.einsum(
+        "r,amr,bkr->ambk", np.asarray(info.spectrum.eigenvalues), psi, psi
+    )
+    for size in (1, 2, 7, 24):
+        z = rng.choice(24, size, replace=False)
+        quadratic = np.einsum(
+            "am,ambk,bk->",
+            residual[z],
+            kernel[np.ix_(z, [0, 1], z, [0, 1])],
+            residual[z],
+        )
+        score = np.sum(np.sum(embedding[z], axis=0) ** 2)
+        np.testing.assert_allclose(
+            score, quadratic, rtol=1e-11 if both_precisions else 2e-4, atol=1e-7
+        )
+
+
+def test_slightly_negative_eigenvalues_count_as_zero():
+    info = draw_pool_info(np.random.default_rng(0))
+    values = info.spectrum.eigenvalues.at[-1].set(-1e-9)
+    spectrum = NTKSpectrum(values, info.spectrum.eigenfunctions)
+    embedding = _embed(
+        ConvergenceDegree(), dataclasses.replace(info, spectrum=spectrum)
+    )
+    assert np.all(np.asarray(embedding)[:, -1] == 0)
+
+
+@pytest.mark.parametrize(("power", "offset"), [(2.0, 0.0), (1.0, 1.0), (0.5, 0.2)])
+def test_rad_is_the_published_density(power, offset):
+    info = draw_pool_info(np.random.default_rng(1), padding=7, zeros=2)
+    score = np.asarray(_embed(ResidualPower(power, offset), info))[:, 0] ** 2
+    size = np.linalg.norm(np.asarray(info.residual, np.float64), axis=1) ** power
+    live = np.asarray(info.mask)
+    expected = size / size[live].mean() + offset
+    np.testing.assert_allclose(score[live], expected[live], rtol=1e-5)
+
+
+def _residual_info(residual) -> PoolInfo:
+    residual = jnp.asarray(residual)
+    n, m = residual.shape
+    return PoolInfo(
+        kind=jnp.zeros(n, jnp.int32),
+        mask=jnp.ones(n, bool),
+        residual=residual,
+        gradient_norm=jnp.zeros(n, residual.dtype),
+        spectrum=NTKSpectrum(
+            jnp.zeros(1, residual.dtype), jnp.zeros((n, m, 1), residual.dtype)
+        ),
+    )
+
+
+def test_rad_keeps_a_wide_range_of_residuals_apart():
+    # 26 decades: the squares span 1e-40 to 1e10 and do not fit into float32.
+    size = np.logspace(-20, 5, 60)
+    residual = np.stack([size * 0.6, size * 0.8], axis=1).astype(np.float32)
+    embedding = _embed(ResidualPower(), _residual_info(residual))
+    root = np.asarray(embedding, np.float64)[:, 0]
+    assert np.isfinite(root).all()
+    density = root**2 / np.sum(root**2)
+    np.testing.assert_allclose(density, size**2 / np.sum(size**2), rtol=1e-5)
+
+    data = Candidates(
+        embedding=embedding,
+        kind=jnp.zeros(60, jnp.int32),
+        group=jnp.zeros(60, jnp.int32),
+        available=jnp.ones(60, bool),
+        quota=jnp.asarray([40], jnp.int32),
+        minimum=jnp.zeros(1, jnp.int32),
+        retained_embedding=jnp.zeros((1, 1)),
+        retained_mask=jnp.zeros(1, bool),
+        retained_kind=jnp.zeros(1, jnp.int32),
+    )
+    sampling = Sampling(importance=True)
+    chosen = eqx.filter_jit(sampling)(data, 40, key=jax.random.key(0))
+    assert np.asarray(chosen.mask).all()
+    assert len(set(np.asarray(chosen.index).tolist())) == 40
+    assert np.isfinite(np.asarray(chosen.weight)).all()
+    # Scores a hundred or more apart leave no doubt about the order by far.
+    assert set(range(35, 60)) <= set(np.asarray(chosen.index).tolist())
+
+
+def test_rad_of_no_residual_at_all_is_uniform():
+    zero = _residual_info(np.zeros((5, 2), np.float32))
+    assert np.all(np.asarray(_embed(ResidualPower(), zero)) == 0)
+    assert np.all(np.asarray(_embed(ResidualPower(2.0, 4.0), zero)) == 2)
+
+
+def test_tempering_takes_a_root_of_the_score_and_keeps_the_direction():
+    info = draw_pool_info(np.random.default_rng(2), padding=0)
+    plain = np.asarray(_embed(ConvergenceDegree(), info), np.float64)
+    score = np.sum(plain**2, axis=1)
+    for temperature in (0.5, 1.0, 3.0):
+        tempered = Tempered(ConvergenceDegree(), temperature)
+        phi = np.asarray(_embed(tempered, info), np.float64)
+        expected = score.max() * (score / score.max()) ** (1 / temperature)
+        np.testing.assert_allclose(np.sum(phi**2, axis=1), expected, rtol=1e-4)
+        cosine = np.sum(phi * plain, axis=1) / np.sqrt(expected * score)
+        np.testing.assert_allclose(cosine, 1, rtol=1e-4)
+
+
+def test_pointwise_forgets_the_direction_only():
+    info = draw_pool_info(np.random.default_rng(3))
+    plain = np.asarray(_embed(ConvergenceDegree(), info))
+    phi = np.asarray(_embed(Pointwise(ConvergenceDegree()), info))
+    assert phi.shape == (24, 1)
+    np.testing.assert_allclose(phi[:, 0] ** 2, np.sum(plain**2, axis=1), rtol=1e-5)
+
+
+def test_by_kind_takes_means_over_one_kind():
+    info = draw_pool_info(np.random.default_rng(4))
+    phi = np.asarray(
+        _embed(ByKind((ResidualPower(), ResidualPower(), Constant())), info)
+    )
+    kind, live = np.asarray(info.kind), np.asarray(info.mask)
+    size = np.sum(np.asarray(info.residual) ** 2, axis=1)
+    for k in (0, 1):
+        own = live & (kind == k)
+        np.testing.assert_allclose(phi[own, k] ** 2, size[own] / size[own].mean(), 1e-5)
+    assert np.all(phi[live & (kind == 2), 2] == 1)
+    # Each kind has its own column.
+    for k in range(3):
+        assert np.all(phi[kind != k, k] == 0)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "pays"),
+    [
+        (ConvergenceDegree, True),
+        (ResidualPower, False),
+        (GradientNorm, False),
+        (Constant, False),
+    ],
+)
+def test_only_the_convergence_degree_pays_for_the_kernel(criterion, pays):
+    n, p = 32, 200
+
+    def embed(jacobian, residual):
+        functions = (jacobian @ (jacobian.T @ jacobian)).reshape(n, 1, p)
+        spectrum = NTKSpectrum(jnp.ones(p), functions)
+        info = dataclasses.replace(_residual_info(residual), spectrum=spectrum)
+        return criterion()(info)
+
+    arguments = jnp.ones((n, p)), jnp.ones((n, 1))
+    cost = jax.jit(embed).lower(*arguments).compile().cost_analysis()
+    assert (cost.get("flops", 0) > n * p * p) == pays
+
+
+def test_new_numbers_do_not_recompile():
+    info = draw_pool_info(np.random.default_rng(5))
+    embed = eqx.filter_jit(eqx.debug.assert_max_traces(lambda c, i: c(i), max_traces=1))
+    for power, offset in [(2.0, 0.0), (1, 1), (np.float32(0.5), jnp.asarray(2))]:
+        embed(ResidualPower(power, offset), info)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ResidualPower(power=-1.0), ["`power`", "-1"]),
+        (lambda: ResidualPower(offset=-0.5), ["`offset`", "-0.5"]),
+        (lambda: ResidualPower(power=float("nan")), ["`power`", "nan"]),
+        (lambda: Tempered(Constant(), 0.0), ["`temperature`", "0.0"]),
+        (lambda: ByKind(()), ["`criteria`", "Constant()"]),
+    ],
+)
+def test_bad_numbers(make, words):
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        make()
+    for word in words:
+        assert word in str(error.value)
+
+
+class MeanOverPadding(AbstractConvergenceCriterion):
+    def __call__(self, info):
+        size = jnp.linalg.norm(info.residual, axis=1, keepdims=True)
+        return size / jnp.mean(size)
+
+
+class FirstEigenfunctionOnly(AbstractConvergenceCriterion):
+    def __call__(self, info):
+        return jnp.abs(info.spectrum.eigenfunctions[:, 0, 1:2])
+
+
+class SignMatters(AbstractConvergenceCriterion):
+    def __call__(self, info):
+        a = jnp.einsum("nmr,nm->nr", info.spectrum.eigenfunctions, info.residual)
+        return jnp.sum(a, axis=1, keepdims=True)
+
+
+class OrderMatters(AbstractConvergenceCriterion):
+    def __call__(self, info):
+        live = info.mask[:, None] & jnp.isfinite(info.residual)
+        return jnp.cumsum(jnp.where(live, info.residual, 0), axis=0)
+
+
+class OneNumber(AbstractConvergenceCriterion):
+    def __call__(self, info):
+        return info.gradient_norm
+
+
+class SquareOfTheResidual(AbstractConvergenceCriterion):
+    def __call__(self, info):
+        return jnp.sum(jnp.square(info.residual), axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "words"),
+    [
+        (MeanOverPadding(), "padded rows"),
+        (FirstEigenfunctionOnly(), "degenerate eigenspace"),
+        (SignMatters(), "changes sign"),
+        (OrderMatters(), "order of the candidates"),
+        (OneNumber(), "shape"),
+        (SquareOfTheResidual(), "c²α"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_the_laws_catch_what_is_wrong(criterion, words):
+    with pytest.raises(AssertionError, match=words):
+        check_criterion(criterion, homogeneous=True)

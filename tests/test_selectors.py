@@ -1,0 +1,406 @@
+"""Selectors: the laws, the exact laws of each draw, and the degenerate cases."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from pinnacle._selector import (
+    AbstractSelector,
+    Greedy,
+    KMeansPlusPlus,
+    PerKindQuota,
+    Sampling,
+)
+from pinnacle._types import Candidates, Selection
+from pinnacle.testing import (
+    candidates,
+    check_d2_sampling,
+    check_selection,
+    check_selector,
+    check_successive_sampling,
+    draw_candidates,
+)
+
+
+SELECTORS = {
+    "sampling": lambda: Sampling(),
+    "sampling-importance": lambda: Sampling(importance=True, clip=5.0),
+    "kmeans": lambda: KMeansPlusPlus(),
+    "kmeans-retained": lambda: KMeansPlusPlus("retained"),
+    "kmeans-uniform": lambda: KMeansPlusPlus("uniform"),
+    "greedy": lambda: Greedy(),
+    "fixed-shares": lambda: PerKindQuota(Sampling(), (0.8, 0.1, 0.1, 1.0)),
+    "fixed-shares-kmeans": lambda: PerKindQuota(KMeansPlusPlus()),
+}
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_laws(name):
+    check_selector(SELECTORS[name]())
+
+
+@pytest.mark.parametrize("name", ["sampling-importance", "kmeans-retained"])
+def test_laws_in_float64(name, x64):
+    check_selector(SELECTORS[name](), draw_candidates(np.random.default_rng(0)))
+
+
+@settings(max_examples=15, deadline=None)
+@given(candidates())
+def test_laws_on_drawn_candidates(data):
+    for selector in DRAWN:
+        selection = _select(selector, data, 16, jax.random.key(0))
+        check_selection(data, selection, 16)
+
+
+DRAWN = [
+    Sampling(importance=True),
+    KMeansPlusPlus("retained"),
+    PerKindQuota(Greedy(), (2.0, 1.0, 1.0, 1.0)),
+]
+
+
+def test_sampling_is_successive_sampling():
+    check_successive_sampling(Sampling())
+
+
+@pytest.mark.parametrize("first", ["largest", "uniform", "retained"])
+def test_kmeans_draws_by_squared_distance(first):
+    check_d2_sampling(KMeansPlusPlus(first), retained=first == "retained")
+
+
+@eqx.filter_jit
+def _select(selector, data, size, key):
+    return selector(data, size, key=key)
+
+
+@eqx.filter_jit
+def _select_often(selector, data, size, keys):
+    return jax.vmap(lambda key: selector(data, size, key=key))(keys)
+
+
+def _chosen(selection) -> list[int]:
+    return np.asarray(selection.index)[np.asarray(selection.mask)].tolist()
+
+
+def _pool(
+    embedding,
+    quota=(6,),
+    minimum=(0,),
+    kind=None,
+    group=None,
+    retained=None,
+    retained_kind=0,
+) -> Candidates:
+    embedding = jnp.asarray(embedding, jnp.result_type(float))
+    n, q = embedding.shape
+    kept = jnp.zeros((1, q)) if retained is None else jnp.asarray(retained)
+    label = lambda v: jnp.broadcast_to(jnp.asarray(v, jnp.int32), (n,))  # noqa: E731
+    b = kept.shape[0]
+    return Candidates(
+        embedding=embedding,
+        kind=label(0 if kind is None else kind),
+        group=label(0 if group is None else group),
+        available=jnp.ones(n, bool),
+        quota=jnp.asarray(quota, jnp.int32),
+        minimum=jnp.asarray(minimum, jnp.int32),
+        retained_embedding=kept.astype(embedding.dtype),
+        retained_mask=jnp.full(b, retained is not None),
+        retained_kind=jnp.broadcast_to(jnp.asarray(retained_kind, jnp.int32), (b,)),
+    )
+
+
+KEY = jax.random.key(7)
+
+
+class TestDegenerate:
+    @pytest.mark.parametrize("name", SELECTORS)
+    def test_twelve_candidates_at_two_positions(self, name):
+        if name == "fixed-shares":
+            pytest.skip("this one is for four kinds")
+        data = _pool(np.repeat([[1.0, 2.0], [3.0, -1.0]], 6, axis=0))
+        assert len(set(_chosen(_select(SELECTORS[name](), data, 6, KEY)))) == 6
+
+    @pytest.mark.parametrize("name", ["sampling", "kmeans", "greedy"])
+    def test_all_zero_is_uniform(self, name):
+        data = _pool(np.zeros((12, 3)), quota=(4,))
+        keys = jax.random.split(KEY, 3000)
+        index = _select_often(SELECTORS[name](), data, 4, keys).index
+        counts = np.bincount(np.asarray(index).ravel(), minlength=12)
+        assert np.all(np.abs(counts - 1000) < 5 * np.sqrt(3000 / 3 * 2 / 3))
+
+    def test_the_origin_is_no_centre(self):
+        # If the origin were a centre, the tight cluster beside it would be at distance
+        # 0.01 and never be drawn second. With the first centre in the far cluster the
+        # near one is drawn second, always up to (0.05/100)².
+        rng = np.random.default_rng(0)
+        near = np.array([0.1, 0.0]) + 1e-3 * rng.normal(size=(10, 2))
+        far = np.array([100.0, 0.0]) + 0.05 * rng.normal(size=(10, 2))
+        data = _pool(np.concatenate([near, far]), quota=(2,))
+        for first in ("largest", "uniform"):
+            keys = jax.random.split(KEY, 300)
+            index = _select_often(KMeansPlusPlus(first), data, 2, keys).index
+            assert np.all(np.sum(np.asarray(index) < 10, axis=1) == 1)
+        # and the far one alone is not told apart by its distance to the origin
+        firsts = np.asarray(
+            _select_often(KMeansPlusPlus("uniform"), data, 2, keys).index[:, 0]
+        )
+        assert 100 < np.sum(firsts < 10) < 200
+
+    def test_a_tight_cluster_far_away_keeps_its_digits(self):
+        # Two positions 1e-4 apart at distance 10: the square of the gap is 1e-10 of
+        # ‖x‖², below the rounding of ‖x‖² + ‖c‖² − 2x·c.
+        x = np.array([[10.0, 0.0]] * 50 + [[10.0, 1e-4]])
+        index = _select_often(
+            KMeansPlusPlus("uniform"),
+            _pool(x, quota=(2,)),
+            2,
+            jax.random.split(KEY, 200),
+        ).index
+        assert np.all(np.any(np.asarray(index) == 50, axis=1))
+
+    @pytest.mark.parametrize("name", SELECTORS)
+    def test_asking_for_more_than_there_is(self, name):
+        if name == "fixed-shares":
+            pytest.skip("this one is for four kinds")
+        data = _pool(np.random.default_rng(0).normal(size=(5, 2)), quota=(9,))
+        selection = _select(SELECTORS[name](), data, 9, KEY)
+        assert sorted(_chosen(selection)) == [0, 1, 2, 3, 4]
+
+    @pytest.mark.parametrize("name", SELECTORS)
+    def test_nothing_finite_or_nothing_wanted(self, name):
+        data = draw_candidates(np.random.default_rng(0))
+        nothing = [
+            dataclasses.replace(data, embedding=data.embedding * jnp.nan),
+            dataclasses.replace(data, available=jnp.zeros(40, bool)),
+            dataclasses.replace(data, quota=jnp.zeros(2, jnp.int32)),
+        ]
+        for empty in nothing:
+            assert _chosen(_select(SELECTORS[name](), empty, 16, KEY)) == []
+
+    @pytest.mark.parametrize("name", ["sampling", "kmeans", "greedy"])
+    @pytest.mark.parametrize("scale", [1e-30, 1e-18, 1e18, 1e30])
+    def test_the_scale_does_not_matter(self, name, scale):
+        x = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+        plain = _chosen(_select(SELECTORS[name](), _pool(x), 6, KEY))
+        scaled = _pool(jnp.asarray(x) * jnp.float32(scale))
+        chosen = _chosen(_select(SELECTORS[name](), scaled, 6, KEY))
+        if name == "kmeans":  # the scaling itself rounds
+            assert chosen[0] == plain[0]
+            assert len(set(chosen)) == 6
+        else:
+            assert chosen == plain
+
+
+def test_greedy_takes_the_best_under_budgets():
+    # Kinds 0, 1 share a group; kind 2 is alone.
+    score = np.array([9, 8, 7, 6, 0.1, 0.2, 0.3, 5, 4, 3.0])
+    kind = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2, 2])
+    pool = lambda minimum, quota: _pool(  # noqa: E731
+        np.sqrt(score)[:, None], quota, minimum, kind, kind == 2
+    )
+    pick = lambda *a: sorted(_chosen(_select(Greedy(), pool(*a), 6, KEY)))  # noqa: E731
+    assert pick((0, 0, 0), (3, 1)) == [0, 1, 2, 7]
+    assert pick((1, 0, 1), (3, 1)) == [0, 1, 2, 7]
+    assert pick((0, 1, 0), (3, 1)) == [0, 1, 6, 7]
+    assert pick((0, 9, 0), (4, 2)) == [0, 4, 5, 6, 7, 8]
+    assert pick((2, 2, 0), (3, 0)) == [0, 1, 6]
+
+
+def test_retained_points_are_centres():
+    # Six positions; three of them are occupied by retained points.
+    x = np.array([[1.0, 0], [0, 2.0], [3.0, 3.0], [-4.0, 1.0], [0, -5.0], [6.0, 0]])
+    data = _pool(x, quota=(3,), retained=x[[5, 3, 1]])
+    keys = jax.random.split(KEY, 200)
+    index = np.sort(_select_often(KMeansPlusPlus("retained"), data, 3, keys).index)
+    assert np.all(index == [0, 2, 4])
+    # Without live rows it begins as usual, with the largest.
+    bare = dataclasses.replace(data, retained_mask=jnp.zeros(3, bool))
+    first = _select_often(KMeansPlusPlus("retained"), bare, 3, keys).index[:, 0]
+    assert np.all(first == 5)
+
+
+def test_groups_share_their_centres():
+    # Kind 1 has its own budget; its candidate at the centre of kind 0 is not wanted.
+    x = np.array([[9.0, 0], [0, 1.0], [9.0, 0], [0, -3.0]])
+    kind = [0, 0, 1, 1]
+    data = _pool(x, (1, 1), (0, 0), kind, kind)
+    keys = jax.random.split(KEY, 200)
+    index = np.sort(_select_often(KMeansPlusPlus(), data, 2, keys).index, axis=1)
+    # The first is 0 or 2 (equal norm), and the other group takes what is far from it.
+    assert set(map(tuple, index.tolist())) <= {(0, 3), (1, 2)}
+
+
+@pytest.mark.parametrize("case", ["plain", "minima", "few positive", "two groups"])
+def test_importance_weights_are_unbiased(case):
+    rng = np.random.default_rng(3)
+    n = 12
+    score = rng.exponential(size=n) ** 2 + 0.02
+    kind = np.array([0] * 7 + [1] * 5)
+    minimum, quota, group = (0, 0), (5,), None
+    if case == "minima":
+        score[kind == 1] *= 0.1
+        minimum = (1, 2)
+    if case == "few positive":
+        score[[0, 1, 2, 3, 4, 7, 8, 9]] = 0
+    if case == "two groups":
+        quota, group = (3, 2), kind
+    data = _pool(np.sqrt(score)[:, None], quota, minimum, kind, group)
+    f = rng.normal(size=n) + 2
+    keys = jax.random.split(KEY, 20_000)
+    chosen = _select_often(Sampling(importance=True), data, 5, keys)
+    index, weight = np.asarray(chosen.index), np.asarray(chosen.weight, np.float64)
+    for k in (0, 1):
+        own = kind[index] == k
+        number = np.maximum(own.sum(axis=1), 1)
+        mean = np.sum(own * weight * f[index], axis=1) / number
+        error = mean.mean() - f[kind == k].mean()
+        assert abs(error) < 4 * mean.std() / np.sqrt(len(keys))
+        # The test can fail: without weights the mean is off.
+        if case == "plain":
+            bare = np.sum(own * f[index], axis=1) / number
+            assert abs(bare.mean() - f[kind == k].mean()) > 10 * mean.std() / 141
+
+
+def test_weights_are_one_unless_asked_for_and_clipped():
+    data = draw_candidates(np.random.default_rng(0))
+    assert np.all(_select(Sampling(), data, 16, KEY).weight == 1)
+    weight = _select(Sampling(importance=True, clip=0.5), data, 16, KEY).weight
+    assert np.max(weight[:11]) == 0.5
+
+
+def _per_kind(data, selection):
+    kinds = np.asarray(data.kind)[_chosen(selection)]
+    return np.bincount(kinds, minlength=data.minimum.shape[0]).tolist()
+
+
+class TestPerKindQuota:
+    kind = np.repeat([0, 1, 2, 3], [40, 20, 20, 10])
+
+    def split(self, shares, quota, retained=(), available=None, minimum=(0, 0, 0, 0)):
+        x = np.random.default_rng(0).normal(size=(90, 2))
+        kept = np.zeros((max(len(retained), 1), 2)) if len(retained) else None
+        data = _pool(x, quota, minimum, self.kind, self.kind == 3, kept, retained or 0)
+        if available is not None:
+            data = dataclasses.replace(data, available=jnp.asarray(available))
+        return _per_kind(data, _select(PerKindQuota(Sampling(), shares), data, 40, KEY))
+
+    def test_shares_are_exact(self):
+        assert self.split((0.8, 0.1, 0.1, 1), (30, 5)) == [24, 3, 3, 5]
+        assert self.split((8, 1, 1, 9), (30, 5)) == [24, 3, 3, 5]
+        assert self.split(None, (30, 5)) == [10, 10, 10, 5]
+
+    def test_largest_remainders(self):
+        # 7 × (0.5, 0.3, 0.2) = 3.5, 2.1, 1.4
+        assert self.split((0.5, 0.3, 0.2, 1), (7, 0)) == [4, 2, 1, 0]
+        # 11 × (0.62, 0.23, 0.15) = 6.82, 2.53, 1.65
+        assert self.split((0.62, 0.23, 0.15, 1), (11, 0)) == [7, 2, 2, 0]
+
+    def test_retained_points_count(self):
+        kept = [0] * 10 + [1] * 2 + [2] * 3
+        assert self.split((0.8, 0.1, 0.1, 1), (15, 0), kept) == [14, 1, 0, 0]
+        # Kind 2 has more than its share already; the total is still the quota.
+        kept = [2] * 10
+        assert self.split((0.8, 0.1, 0.1, 1), (10, 0), kept) == [10, 0, 0, 0]
+        # 0.5, 0.25, 0.25 of 20 less (0, 0, 10): 10, 5, −5 for 10 places
+        assert self.split((0.5, 0.25, 0.25, 1), (10, 0), kept) == [8, 2, 0, 0]
+
+    def test_scarce_kinds_leave_their_places_to_others(self):
+        available = ~((self.kind == 1) & (np.arange(90) > 41))
+        got = self.split((0.4, 0.4, 0.2, 1), (20, 0), available=available)
+        assert got[1] == 2
+        assert sum(got) == 20
+
+    def test_minima_are_kept(self):
+        assert self.split((1, 0, 0, 1), (10, 1), minimum=(0, 2, 1, 0)) == [7, 2, 1, 1]
+
+    def test_wrong_number_of_shares(self):
+        with pytest.raises(ValueError, match="2 entries but there are 4 kinds"):
+            self.split((0.5, 0.5), (10, 0))
+
+
+def test_new_quotas_do_not_recompile():
+    choose = eqx.filter_jit(
+        eqx.debug.assert_max_traces(lambda s, d, k: s(d, 16, key=k), max_traces=1)
+    )
+    for seed, quota in enumerate([(8, 3), (2, 2), (0, 4)]):
+        data = draw_candidates(np.random.default_rng(seed), quota=quota)
+        selection = choose(KMeansPlusPlus(), data, jax.random.key(seed))
+        assert np.sum(selection.mask) == sum(quota)
+
+
+def test_shares_and_clip_can_be_swept_without_recompiling():
+    data = draw_candidates(np.random.default_rng(0))
+    choose = eqx.filter_jit(
+        eqx.debug.assert_max_traces(lambda s, d: s(d, 16, key=KEY), max_traces=1)
+    )
+    for share, clip in [(0.8, 10.0), (0.5, 3), (0.95, np.float32(2))]:
+        sampling = Sampling(importance=True, clip=clip)
+        choose(PerKindQuota(sampling, (share, 1 - share, 0.1, 1)), data)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: KMeansPlusPlus("nearest"), ["`first`", "nearest", "'largest'"]),
+        (lambda: Sampling(importance=True, clip=0.0), ["`clip`", "0.0", "None"]),
+        (lambda: PerKindQuota(Greedy(), (0.5, -0.5)), ["`shares`", "-0.5"]),
+        (lambda: PerKindQuota(Greedy(), (0.0, 0.0)), ["`shares`", "0."]),
+    ],
+)
+def test_bad_numbers(make, words):
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        make()
+    for word in words:
+        assert word in str(error.value)
+
+
+class _Broken(AbstractSelector):
+    """Greedy, with one thing wrong."""
+
+    fault: str = eqx.field(static=True)
+
+    def __call__(self, candidates, size, *, key):
+        data = candidates
+        if self.fault == "ignores availability":
+            data = dataclasses.replace(data, available=data.available | True)
+        if self.fault == "one too many":
+            data = dataclasses.replace(data, quota=data.quota + 1)
+        if self.fault == "ignores minima":
+            data = dataclasses.replace(data, minimum=data.minimum * 0)
+        if self.fault == "ignores what is not finite":
+            clean = jnp.nan_to_num(data.embedding, nan=1.0, posinf=9.0, neginf=9.0)
+            data = dataclasses.replace(data, embedding=clean)
+        chosen = Greedy()(data, size, key=key)
+        index = chosen.index
+        if self.fault == "with replacement":
+            index = jnp.where(jnp.arange(size) == 1, index[0], index)
+        if self.fault == "by position":
+            n = data.kind.shape[0]
+            ramp = 1.0 + jnp.arange(n, dtype=data.embedding.dtype)[:, None]
+            finite = jnp.isfinite(data.embedding)
+            data = dataclasses.replace(
+                data, embedding=jnp.where(finite, ramp, data.embedding)
+            )
+            index = Greedy()(data, size, key=key).index
+        return Selection(index, chosen.mask, chosen.weight)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("ignores availability", "not available"),
+        ("one too many", "group 0 must get"),
+        ("ignores minima", "must get at least"),
+        ("ignores what is not finite", "not finite is chosen"),
+        ("with replacement", "chosen twice"),
+        ("by position", "uniform"),
+    ],
+)
+def test_the_laws_catch_what_is_wrong(fault, words):
+    with pytest.raises(AssertionError, match=words):
+        check_selector(_Broken(fault))
