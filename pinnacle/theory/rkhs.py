@@ -12,7 +12,7 @@ here and in the middle of eq. `eq:convergence`; with that the formulas do not ho
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 
 class EigenSystem(eqx.Module):
@@ -87,21 +87,20 @@ def inner_product(
     kept = system.eigenvalues > 0
     inverse = jnp.where(kept, 1 / jnp.where(kept, system.eigenvalues, 1), 0)
     a, b = coefficients(system, f), coefficients(system, g)
-    inside = _in_space(a, kept) & _in_space(b, kept)
-    return jnp.where(inside, jnp.sum(inverse * a * b), jnp.nan)
+    outside = _outside(a, kept) | _outside(b, kept)
+    return jnp.where(outside, jnp.nan, jnp.sum(inverse * a * b))
 
 
 def squared_norm(system: EigenSystem, f: Float[Array, " n"]) -> Float[Array, ""]:
     """‖f‖²_H; infinite if f is no element of H (see `inner_product`)."""
     product = inner_product(system, f, f)
-    outside = ~_in_space(coefficients(system, f), system.eigenvalues > 0)
+    outside = _outside(coefficients(system, f), system.eigenvalues > 0)
     return jnp.where(outside, jnp.inf, product)
 
 
-def _in_space(a: Float[Array, " r"], kept) -> Array:
-    root = float(jnp.finfo(a.dtype).eps) ** 0.5
-    outside = jnp.sum(jnp.where(kept, 0, a**2))
-    return outside <= root**2 * jnp.sum(a**2)
+def _outside(a: Float[Array, " r"], kept: Bool[Array, " r"]) -> Bool[Array, ""]:
+    eps = float(jnp.finfo(a.dtype).eps)
+    return jnp.sum(jnp.where(kept, 0, a**2)) > eps * jnp.sum(a**2)
 
 
 def residual_change(
