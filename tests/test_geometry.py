@@ -31,11 +31,26 @@ class Disk(AbstractRegion):
     """A third-party region."""
 
     radius: float = eqx.field(static=True)
-    dim = property(lambda self: 2)
-    dof = property(lambda self: 2)
-    measure = property(lambda self: math.pi * self.radius**2)
-    bounds = property(lambda self: ((-self.radius,) * 2, (self.radius,) * 2))
-    time_axis = property(lambda self: None)
+
+    @property
+    def dim(self):
+        return 2
+
+    @property
+    def dof(self):
+        return 2
+
+    @property
+    def measure(self):
+        return math.pi * self.radius**2
+
+    @property
+    def bounds(self):
+        return ((-self.radius,) * 2, (self.radius,) * 2)
+
+    @property
+    def time_axis(self):
+        return None
 
     def from_unit(self, unit):
         r = (1 - 1e-6) * self.radius * jnp.sqrt(unit[:, 0])
@@ -53,12 +68,30 @@ class Circle(AbstractFace):
     """A third-party face."""
 
     disk: Disk
-    region = property(lambda self: self.disk)
-    dim = property(lambda self: 2)
-    dof = property(lambda self: 1)
-    measure = property(lambda self: 2 * math.pi * self.disk.radius)
-    bounds = property(lambda self: self.disk.bounds)
-    time_axis = property(lambda self: None)
+
+    @property
+    def region(self):
+        return self.disk
+
+    @property
+    def dim(self):
+        return 2
+
+    @property
+    def dof(self):
+        return 1
+
+    @property
+    def measure(self):
+        return 2 * math.pi * self.disk.radius
+
+    @property
+    def bounds(self):
+        return self.disk.bounds
+
+    @property
+    def time_axis(self):
+        return None
 
     def from_unit(self, unit):
         angle = 2 * jnp.pi * unit[:, 0]
@@ -317,18 +350,18 @@ def test_faces_are_named_by_what_they_are():
     assert len(SOLID.boundary().faces) == 6
 
 
-numbers = st.floats(-1e6, 1e6, allow_nan=False)
+numbers = st.floats(-1e6, 1e6, allow_subnormal=False, width=32)
 units = st.lists(st.floats(0, 1, exclude_max=True, width=32), min_size=8, max_size=8)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(numbers, st.floats(1e-3, 1e6), numbers, st.floats(1e-3, 1e6), units)
 def test_rounding_never_leaves_the_box(a, width_a, b, width_b, unit):
     box = Box((a, b), (a + width_a, b + width_b))
     unit = jnp.asarray(unit, jnp.float32).reshape(4, 2)
     x = box.from_unit(unit)
     assert box.contains(x).all()
-    lower, upper = np.float32(box.lower), np.float32(box.upper)
+    lower, upper = np.asarray(box.bounds, np.float32)
     assert ((lower <= np.asarray(x)) & (np.asarray(x) <= upper)).all()
     edge = np.asarray(box.boundary(0, "upper").from_unit(unit[:, :1]))
     assert (edge[:, 0] == upper[0]).all()

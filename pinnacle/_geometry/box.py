@@ -237,14 +237,15 @@ def stretch(
     """lower + (upper − lower)·unit, never outside [lower, upper] by rounding.
 
     The corners themselves may not be representable in the dtype of `unit`; the points
-    are kept between the nearest numbers inside.
+    are kept between the nearest numbers inside, where there are any.
     """
     dtype = unit.dtype
     low, high = np.asarray(lower, np.float64), np.asarray(upper, np.float64)
     x = jnp.asarray(low, dtype)[None] + jnp.asarray(high - low, dtype)[None] * unit
-    first, last = low.astype(dtype), high.astype(dtype)
-    first = np.where(first < low, np.nextafter(first, np.inf, dtype=dtype), first)
-    last = np.where(last > high, np.nextafter(last, -np.inf, dtype=dtype), last)
+    a, b = low.astype(dtype), high.astype(dtype)
+    first = np.where(a < low, np.nextafter(a, np.inf, dtype=dtype), a)
+    last = np.where(b > high, np.nextafter(b, -np.inf, dtype=dtype), b)
+    first, last = np.where(first <= last, (first, last), (a, b))
     return jnp.clip(x, jnp.asarray(first)[None], jnp.asarray(last)[None])
 
 

@@ -45,14 +45,15 @@ def radical_inverse(
 ) -> Float[Array, " n"]:
     """Σ_k π_k(d_k(i)) base^{−k−1} for i = 0 … n − 1, with d_k(i) digit k of i."""
     depth = places(base)
+    used = next(k for k in range(depth + 1) if base**k >= n or k == depth)
+    weights = [base ** (depth - 1 - k) for k in range(depth)]
     digits = permutations.astype(jnp.uint32)
+    digits = digits * jnp.asarray(weights, jnp.uint32)[:, None]
     index = jnp.arange(n, dtype=jnp.uint32)
-    numerator = jnp.zeros(n, jnp.uint32)
-    for k in range(depth):
-        weight = jnp.uint32(base ** (depth - 1 - k))
-        if base**k < n:
-            digit = index // jnp.uint32(base**k) % jnp.uint32(base)
-            numerator = numerator + digits[k][digit] * weight
-        else:  # This and all further digits of every index are 0.
-            numerator = numerator + digits[k, 0] * weight
+    # From place `used` on, the digits of all indices are 0.
+    rest = jnp.sum(digits[used:, 0], dtype=jnp.uint32)
+    numerator = jnp.broadcast_to(rest, (n,))
+    for k in range(used):
+        digit = index // jnp.uint32(base**k) % jnp.uint32(base)
+        numerator = numerator + digits[k][digit]
     return fraction(numerator, base**depth)
