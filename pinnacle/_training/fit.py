@@ -122,7 +122,7 @@ def fit(
     - `report_every`: steps between two rows of the history, default a hundredth of
       `steps`. Changes nothing but the history.
     - `callbacks`: called after every report and selection; returning `True` ends the
-      run.
+      run there, successfully.
     - `throw`: whether to raise when the run ends early.
 
     **Returns:**
@@ -384,7 +384,7 @@ class _Run:
         state = self.state
         progress = Progress(int(state.step), self.end, state.model, row, info, state)
         if any([callback(progress) for callback in self.callbacks]):
-            raise _Stop(RESULTS.interrupted)
+            raise _Stop(RESULTS.successful)
 
     def _finish(self, result: RESULTS, throw: bool) -> FitResult:
         history = History(

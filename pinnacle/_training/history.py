@@ -27,9 +27,14 @@ class History:
     points: Sequence[Points]
 
     def __add__(self, later: "History") -> "History":
-        """This history followed by that of the run that continued it."""
+        """This history followed by that of the run that continued it; its clocks go on."""
+        clocks = {
+            name: values + self.training[name][-1]
+            for name, values in later.training.items()
+            if name.startswith("seconds_") and name in self.training
+        }
         return History(
-            _append(self.training, later.training),
+            _append(self.training, {**later.training, **clocks}),
             _append(self.rounds, later.rounds),
             [*self.points, *later.points],
         )
