@@ -27,7 +27,7 @@ class History:
     points: Sequence[Points]
 
     def __add__(self, later: "History") -> "History":
-        """This history followed by that of the run that continued it; its clocks go on."""
+        """This history followed by that of the run that went on; so do its clocks."""
         clocks = {
             name: values + self.training[name][-1]
             for name, values in later.training.items()
