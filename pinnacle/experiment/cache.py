@@ -5,6 +5,8 @@ import pathlib
 import sys
 
 import jax
+from jax import monitoring
+from jax.experimental.compilation_cache import compilation_cache
 
 
 VARIABLE = "PINNACLE_CACHE_DIR"
@@ -42,3 +44,23 @@ def enable_cache() -> None:
     }
     for name, value in settings.items():
         jax.config.update(name, value)
+    compilation_cache.reset_cache()  # JAX looks at the settings once a process
+
+
+class CompileClock:
+    """Adds up what XLA spends on compiling, while it is open."""
+
+    def __init__(self):
+        self.seconds = 0.0
+
+    def __enter__(self) -> "CompileClock":
+        monitoring.register_event_duration_secs_listener(self._listen)
+        return self
+
+    def __exit__(self, *error) -> None:
+        monitoring.unregister_event_duration_listener(self._listen)
+
+    def _listen(self, event: str, seconds: float, **about) -> None:
+        del about
+        if event == "/jax/core/compile/backend_compile_duration":
+            self.seconds += seconds

@@ -17,7 +17,7 @@ from rich.markup import escape
 from .._checkpoint import load
 from .._results import RESULTS
 from .._training import FitResult, TrainState
-from .cache import VARIABLE, enable_cache
+from .cache import VARIABLE, CompileClock, enable_cache
 from .catalogue import DTYPES, OPTIMISERS, PROBLEMS, SCHEDULES
 from .config import RunConfig, from_dict, load_config, make_config, save_config
 from .folder import RunFolder
@@ -106,6 +106,7 @@ def run(
         _option("Run folder, default runs/PROBLEM-METHOD-SEED."),
     ] = None,
     overwrite: Annotated[bool, _option("Replace the run in the folder.")] = False,
+    no_figures: Annotated[bool, _option("Draw no figures.", "--no-figures")] = False,
     no_cache: Annotated[
         bool, _option(f"Do not keep compiled functions (in ${VARIABLE}).", "--no-cache")
     ] = False,
@@ -121,7 +122,7 @@ def run(
             experiment = _prepare(settings, no_cache)
             folder.create(overwrite)
             save_config(folder / "config.json", settings, versions=_versions())
-            _train(experiment, folder)
+            _train(experiment, folder, not no_figures)
 
 
 @app.command()
@@ -131,6 +132,7 @@ def resume(
         int | None,
         _option("Further steps; default up to the configured number."),
     ] = None,
+    no_figures: Annotated[bool, _option("Draw no figures.", "--no-figures")] = False,
     no_cache: Annotated[
         bool, _option(f"Do not keep compiled functions (in ${VARIABLE}).", "--no-cache")
     ] = False,
@@ -143,7 +145,8 @@ def resume(
             state = load(where / "checkpoint.eqx", experiment.like())
             settings = _extended(settings, int(state.step), steps)
             save_config(where / "config.json", settings, versions=_versions())
-            _train(dataclasses.replace(experiment, config=settings), where, state)
+            experiment = dataclasses.replace(experiment, config=settings)
+            _train(experiment, where, not no_figures, state)
 
 
 @app.command(name="list")
@@ -202,7 +205,10 @@ def _prepare(settings: RunConfig, no_cache: bool) -> Experiment:
 
 
 def _train(
-    experiment: Experiment, folder: RunFolder, state: TrainState | None = None
+    experiment: Experiment,
+    folder: RunFolder,
+    draw: bool,
+    state: TrainState | None = None,
 ) -> None:
     """Train with a progress bar, write the folder, report."""
     begin = time.perf_counter()
@@ -210,19 +216,21 @@ def _train(
     with console.status(f"{problem.title}: reference solution"):
         reference = problem.solve()
     solved = time.perf_counter()
-    with Watch(console, experiment.config, state) as watch:
+    watch, clock = Watch(console, experiment.config, state), CompileClock()
+    with watch, clock:
         recorder = Recorder(folder, problem, reference, watch)
         if state is not None:
             recorder.load(state)
         done = train(experiment, reference, [recorder], state)
     trained = time.perf_counter()
     recorder.save(done.state)
-    figures = recorder.figures(done.model)
+    figures = recorder.figures(done.model) if draw else []
     seconds = {
         "reference": solved - begin,
         **recorder.seconds(),
-        "training and selecting, with compilation": trained - solved,
+        "compiling (part of the above)": clock.seconds,
         "figures": time.perf_counter() - trained,
+        "total": time.perf_counter() - begin,
     }
     summary = _summary(experiment, done, recorder, seconds)
     folder.write_json("summary.json", summary)

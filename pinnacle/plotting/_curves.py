@@ -8,7 +8,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ._style import LINES, PALETTE, new_figure, styles
+from ._style import LINES, PALETTE, new_figure, styled, styles
 
 
 Table = Mapping[str, np.ndarray]
@@ -20,6 +20,7 @@ _ERRORS = {
 }
 
 
+@styled
 def curves(training: Table, rounds: Table) -> Figure:
     """The loss, in all and by kind, and the errors over the steps.
 
@@ -47,6 +48,7 @@ def curves(training: Table, rounds: Table) -> Figure:
     return figure
 
 
+@styled
 def counts(rounds: Table, last: int) -> Figure:
     """Points by kind, and what share of the candidates' score each kind has.
 
@@ -82,6 +84,7 @@ def counts(rounds: Table, last: int) -> Figure:
     return figure
 
 
+@styled
 def spectrum(
     eigenvalues: Sequence[Float[np.ndarray, " r"]], labels: Sequence[str]
 ) -> Figure:

@@ -8,9 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..problems import Reference
-from ._style import new_figure, styles
+from ._style import new_figure, styled, styles
 
 
+@styled
 def solution(
     reference: Reference,
     prediction: Float[np.ndarray, "n outputs"],
@@ -47,6 +48,7 @@ def solution(
     return figure
 
 
+@styled
 def points(
     reference: Reference,
     predictions: Sequence[Float[np.ndarray, "n outputs"]],
@@ -93,6 +95,7 @@ def points(
         figure.colorbar(image, ax=axes, label=rf"$\hat{{{output}}}$", aspect=30)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(names))
+    figure.suptitle("Training points; pale: kept from earlier rounds", fontsize=9)
     return figure
 
 
@@ -150,6 +153,7 @@ def _frame(axis: Axes, reference: Reference, coordinates) -> None:
         return
     x, y = reference.axes[:2]
     axis.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]), ylabel=f"${coordinates[1]}$")
+    axis.locator_params(nbins=4)
     for side in ("top", "right"):
         axis.spines[side].set_visible(True)
 

@@ -1,7 +1,9 @@
 """Colours, markers and the bare figure that all plots start from."""
 
+import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import ParamSpec
 
 import numpy as np
 from matplotlib import rc_context
@@ -23,15 +25,28 @@ _SETTINGS = {
     "lines.linewidth": 1.4,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "savefig.dpi": "figure",
 }
+
+
+P = ParamSpec("P")
+
+
+def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Draw with this module's settings; those of the caller come back afterwards."""
+
+    @functools.wraps(draw)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        with rc_context(_SETTINGS):
+            return draw(*args, **kwargs)
+
+    return wrapped
 
 
 def new_figure(rows: int, columns: int, width: float, height: float):
     """An empty figure of `rows` × `columns` axes, its size in inches."""
-    with rc_context(_SETTINGS):
-        figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False)
-    return figure, axes
+    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
 
 
 def styles(names: Sequence[str]) -> Iterator[tuple[str, str, str, str]]:

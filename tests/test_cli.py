@@ -1,0 +1,413 @@
+"""The command `pinnacle`: what a run leaves, and what it says when it cannot run."""
+
+import csv
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+from typer.testing import CliRunner
+
+from pinnacle import RESULTS
+from pinnacle._checkpoint import load
+from pinnacle.experiment import cli, run as run_module
+from pinnacle.experiment.catalogue import PRESETS, PROBLEMS
+from pinnacle.experiment.config import from_dict, load_config, make_config
+
+
+TINY = (
+    *("--method", "pinnacle-k-no-trigger", "--steps", "60", "--select-every", "20"),
+    *("--budget", "12", "--new", "5", "--pool", "20", "0", "--references", "8"),
+    *("--width", "4", "--depth", "1", "--report-every", "10"),
+)
+FILES = {
+    *("config.json", "history.csv", "rounds.csv", "points.npz", "snapshots.npz"),
+    *("checkpoint.eqx", "model.eqx", "summary.json", "figures"),
+}
+FIGURES = {"solution.png", "curves.png", "points.png", "counts.png", "spectrum.png"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(tmp_path_factory):
+    """A cache of this module's own; the settings of JAX come back afterwards."""
+    names = (
+        "jax_compilation_cache_dir",
+        "jax_persistent_cache_min_compile_time_secs",
+        "jax_persistent_cache_min_entry_size_bytes",
+    )
+    before = {name: getattr(jax.config, name) for name in names}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PINNACLE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+
+
+def pinnacle(*words):
+    return CliRunner().invoke(cli.app, [str(word) for word in words])
+
+
+def rows(folder, name="history.csv", without="seconds"):
+    with open(folder / name, newline="") as file:
+        return [
+            {k: v for k, v in row.items() if not k.startswith(without)}
+            for row in csv.DictReader(file)
+        ]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, compiled_once):
+    folder = tmp_path_factory.mktemp("runs") / "finished"
+    result = pinnacle("run", "diffusion", *TINY, "--out", folder)
+    assert result.exit_code == 0, result.output
+    return folder, result.output
+
+
+# What a run leaves
+
+
+def test_run_folder(finished):
+    folder, _ = finished
+    assert set(os.listdir(folder)) == FILES
+    assert set(os.listdir(folder / "figures")) == FIGURES
+    assert [row["step"] for row in rows(folder)] == ["10", "20", "30", "40", "50", "60"]
+    assert [row["step"] for row in rows(folder, "rounds.csv")] == ["0", "20", "40"]
+    with np.load(folder / "points.npz", allow_pickle=False) as points:
+        assert points["x"].shape == (3, 12, 2)
+        assert points["new"].sum(axis=1).tolist() == [12, 5, 5]
+
+
+def test_summary(finished):
+    folder, _ = finished
+    summary = json.loads((folder / "summary.json").read_text())
+    last = rows(folder)[-1]
+    assert summary["result"] == "successful"
+    assert summary["steps"] == 60
+    assert summary["errors"]["relative_l2"] == float(last["relative_l2"])
+
+
+def test_tables(finished):
+    _, output = finished
+    for words in ("relative L2 error", "points by kind, 3 rounds", "selecting"):
+        assert words in output
+
+
+def test_versions(finished):
+    folder, _ = finished
+    record = json.loads((folder / "config.json").read_text())
+    assert record["about"]["versions"]["jax"] == jax.__version__
+
+
+def test_saved_model_gives_the_reported_error(finished):
+    folder, _ = finished
+    experiment = run_module.build(from_dict(load_config(folder / "config.json")))
+    model = load(folder / "model.eqx", experiment.model())
+    errors = experiment.problem.metrics(experiment.problem.solve())(model)
+    assert float(errors["mse"]) == pytest.approx(float(rows(folder)[-1]["mse"]), 1e-5)
+
+
+def test_rerun_from_config_gives_the_same_numbers(finished, tmp_path):
+    folder, _ = finished
+    config = folder / "config.json"
+    out = ("--out", tmp_path / "again", "--no-figures")
+    result = pinnacle("run", "--config", config, *out)
+    assert result.exit_code == 0, result.output
+    assert rows(tmp_path / "again") == rows(folder)
+    assert rows(tmp_path / "again", "rounds.csv") == rows(folder, "rounds.csv")
+    again = (tmp_path / "again" / "model.eqx").read_bytes()
+    assert again == (folder / "model.eqx").read_bytes()
+
+
+def test_options_change_a_config(finished, tmp_path):
+    folder, _ = finished
+    out = tmp_path / "other"
+    words = ("--seed", 1, "--steps", 20, "--no-figures", "--out", out)
+    result = pinnacle("run", "--config", folder / "config.json", *words)
+    assert result.exit_code == 0, result.output
+    with np.load(out / "points.npz") as other, np.load(folder / "points.npz") as points:
+        assert not np.intersect1d(other["x"], points["x"][:1]).size
+    assert len(rows(out)) == 2
+
+
+def test_float64_in_this_run_only(tmp_path):
+    out = tmp_path / "double"
+    words = ("--steps", 10, "--dtype", "float64", "--method", "uniform", "--no-figures")
+    result = pinnacle("run", "diffusion", *TINY, *words, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert jnp.zeros(()).dtype == jnp.float32
+    assert b"float64" in (out / "model.eqx").read_bytes()
+    with np.load(out / "points.npz") as points:
+        assert points["x"].dtype == np.float64
+
+
+# Runs that end early
+
+
+class _Interrupts:
+    """A callback that behaves as if Ctrl-C had been pressed at a step."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def __call__(self, progress):
+        if progress.step >= self.step:
+            raise KeyboardInterrupt
+
+
+def _with_callback(monkeypatch, callback):
+    train = cli.train
+
+    def changed(experiment, reference, callbacks=(), state=None):
+        return train(experiment, reference, [*callbacks, callback], state)
+
+    monkeypatch.setattr(cli, "train", changed)
+
+
+def test_interrupted_then_resumed(finished, tmp_path, monkeypatch):
+    folder, _ = finished
+    out = tmp_path / "stopped"
+    with monkeypatch.context() as patch:
+        _with_callback(patch, _Interrupts(30))
+        result = pinnacle("run", "diffusion", *TINY, "--out", out)
+    assert result.exit_code == 130
+    assert "stopped at step 30: the run was interrupted" in result.output
+    assert set(os.listdir(out)) == FILES
+    assert set(os.listdir(out / "figures")) == FIGURES
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["result"] == RESULTS[RESULTS.interrupted]
+
+    result = pinnacle("resume", out, "--no-figures")
+    assert result.exit_code == 0, result.output
+    assert rows(out) == rows(folder)
+    assert rows(out, "rounds.csv") == rows(folder, "rounds.csv")
+    assert (out / "model.eqx").read_bytes() == (folder / "model.eqx").read_bytes()
+
+
+def test_resume_takes_further_steps(finished, tmp_path):
+    folder, _ = finished
+    out = tmp_path / "short"
+    words = (
+        "--config",
+        folder / "config.json",
+        "--steps",
+        20,
+        "--no-figures",
+        "--out",
+        out,
+    )
+    assert pinnacle("run", *words).exit_code == 0
+    assert pinnacle("resume", out).exit_code == 2
+    assert pinnacle("resume", out, "--steps", 40, "--no-figures").exit_code == 0
+    assert rows(out) == rows(folder)
+    assert json.loads((out / "config.json").read_text())["steps"] == 60
+
+
+def test_nonfinite_loss(tmp_path):
+    out = tmp_path / "blown"
+    words = ("--learning-rate", "1e30", "--method", "uniform", "--out", out)
+    result = pinnacle("run", "diffusion", *TINY, *words)
+    assert result.exit_code == 1
+    assert "lower the learning rate" in result.output
+    assert FILES - set(os.listdir(out)) == set()
+    experiment = run_module.build(from_dict(load_config(out / "config.json")))
+    model = load(out / "model.eqx", experiment.model())
+    assert all(
+        np.isfinite(leaf).all() for leaf in jax.tree.leaves(model.partition()[0])
+    )
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "no problem given: choose one of advection"),
+        (("burgerz",), "'burgerz' is unknown (did you mean 'burgers'?)"),
+        (("burgers", "--method", "pinacle-k"), "(did you mean 'pinnacle-k'?)"),
+        (("burgers", "--method", "pinnacle-k-no-brain"), "choose one of uniform"),
+        (("burgers", "--dtype", "float16"), "choose one of float32, float64"),
+        (("burgers", "--preset", "quck"), "(did you mean 'quick'?)"),
+        (("burgers", "--optimizer", "sgd"), "choose one of adam, lbfgs"),
+        (("burgers", "--schedule", "linear"), "choose one of constant, cosine"),
+        (("burgers", "--steps", "0"), "`steps` is 0: give at least 1"),
+        (("burgers", "--budget", "2"), "`budget` is 2"),
+        (("burgers", "--new", "400"), "`new` is 400, more than the budget of 300"),
+        (("burgers", "--learning-rate", "-1"), "`learning_rate` is -1"),
+        (("burgers", "--pool", "0", "0"), "`sizes` of the pool"),
+        (("burgers", "--width", "0"), "`width` is 0"),
+        (("--config", "nowhere.json"), "cannot read the configuration 'nowhere.json'"),
+        (("--config", "c.json", "--preset", "quick"), "exclude each other"),
+    ],
+)
+def test_bad_input(words, message, tmp_path):
+    result = pinnacle("run", *words, "--out", tmp_path / "none")
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"stpes": 3}, "unknown entry 'stpes' (did you mean 'steps'?)"),
+        ({"steps": "many"}, "`steps` is 'many': it must be int"),
+        ({"steps": True}, "`steps` is True: it must be int"),
+        ({"pool": [1, 2, 3]}, "`pool` is [1, 2, 3]: give two whole numbers"),
+        ({"width": 1.5}, "`width` is 1.5: it must be int | None"),
+    ],
+)
+def test_bad_config(finished, tmp_path, change, message):
+    folder, _ = finished
+    record = json.loads((folder / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**record, **change}))
+    words = ("--config", tmp_path / "config.json", "--out", tmp_path / "none")
+    result = pinnacle("run", *words)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_incomplete_config(tmp_path):
+    (tmp_path / "config.json").write_text('{"problem": "burgers"}')
+    result = pinnacle("run", "--config", tmp_path / "config.json")
+    assert result.exit_code == 2
+    assert "the configuration lacks method, seed" in result.output
+
+
+def test_an_existing_folder_stays(tmp_path):
+    kept = tmp_path / "notes.txt"
+    kept.write_text("mine")
+    words = ("run", "diffusion", *TINY, "--steps", 10, "--method", "uniform")
+    words = (*words, "--no-figures")
+    result = pinnacle(*words, "--out", tmp_path)
+    assert result.exit_code == 2
+    assert "--overwrite" in result.output
+    assert os.listdir(tmp_path) == ["notes.txt"]
+
+    (tmp_path / "summary.json").write_text("old")
+    result = pinnacle(*words, "--out", tmp_path, "--overwrite")
+    assert result.exit_code == 0, result.output
+    assert kept.read_text() == "mine"
+    assert json.loads((tmp_path / "summary.json").read_text())["steps"] == 10
+
+
+def test_resume_needs_a_run(tmp_path):
+    result = pinnacle("resume", tmp_path)
+    assert result.exit_code == 2
+    assert "has no config.json and no checkpoint.eqx" in result.output
+
+
+# Lists and presets
+
+
+def test_list():
+    output = pinnacle("list").output
+    for name in (*PROBLEMS, "pinnacle-k", "rad-all", "-no-cross"):
+        assert name in output
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_presets(problem, preset):
+    config = make_config(problem, preset=preset)
+    settings = PROBLEMS[problem]().settings
+    if preset == "paper":
+        assert config.learning_rate == settings.learning_rate
+        assert (config.optimizer, config.schedule) == ("adam", "constant")
+        assert (config.steps, config.pool) == (settings.steps, settings.pool)
+        assert (config.width, config.normalise) == (None, False)
+    assert 1 <= config.new <= config.budget
+
+
+# In processes of their own
+
+COUNTING = """
+import logging, sys
+
+class Count(logging.Handler):
+    def emit(self, record):
+        message = record.getMessage()
+        for word in ("cache hit for", "CACHE MISS for"):
+            if word in message:
+                print(word, message.split("'")[1], file=sys.stderr)
+
+import jax
+logger = logging.getLogger("jax._src.compiler")
+logger.setLevel(logging.DEBUG)
+logger.propagate = False
+logger.addHandler(Count())
+
+from pinnacle.experiment.cli import app
+app()
+"""
+
+
+def _process(out, cache, *words):
+    command = ["run", "diffusion", *TINY, "--steps", "500", "--select-every", "200"]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            COUNTING,
+            *command,
+            *words,
+            "--no-figures",
+            "--out",
+            str(out),
+        ],
+        env={**os.environ, "PINNACLE_CACHE_DIR": str(cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr.splitlines()
+
+
+def test_two_processes(tmp_path):
+    """Same key, same bits; and the second process compiles nothing again."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    first = _process(one, tmp_path / "cache")
+    second = _process(two, tmp_path / "cache")
+    for name in ("train", "_select", "predict"):
+        assert f"CACHE MISS for jit_{name}" in first
+        assert f"cache hit for jit_{name}" in second
+    assert not [line for line in second if "MISS" in line]
+    assert len(rows(one, "rounds.csv")) == 3
+    for name in ("model.eqx", "checkpoint.eqx", "points.npz"):
+        assert (one / name).read_bytes() == (two / name).read_bytes()
+    assert rows(one) == rows(two)
+
+
+def test_a_killed_run_leaves_what_it_had(tmp_path):
+    out = tmp_path / "killed"
+    code = (
+        "from pinnacle.experiment import cli, record\n"
+        "record._SAVE_EVERY = 0\n"
+        "cli.main()"
+    )
+    words = ("run", "diffusion", *TINY, "--steps", "100000000", "--out", str(out))
+    with subprocess.Popen([sys.executable, "-c", code, *words]) as process:
+        _wait_for(out / "model.eqx", process)
+        process.send_signal(signal.SIGKILL)
+    experiment = run_module.build(from_dict(load_config(out / "config.json")))
+    state = load(out / "checkpoint.eqx", experiment.like())
+    assert int(state.selection.round) >= 1
+    assert len(rows(out, "rounds.csv")) >= 1
+
+
+def _wait_for(path: pathlib.Path, process: subprocess.Popen) -> None:
+    until = time.monotonic() + 120
+    while not path.exists() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.1)
+    assert path.exists()
