@@ -22,6 +22,8 @@ class Rows(eqx.Module):
     - `space`, `model`: whose residuals.
     - `coefficients`: whether θ includes the unknown coefficients.
     - `chunk`: points per chunk; `None` chooses about 2²³ Jacobian entries.
+
+    Raises `ValueError` where there is no parameter.
     """
 
     space: AugmentedSpace
@@ -37,6 +39,12 @@ class Rows(eqx.Module):
         self.space = space
         self.parameters, self.rest = eqx.partition(model, trained)
         self.chunk = chunk
+        if self.size == 0:
+            raise ValueError(
+                "the network of `model` has no floating-point arrays, so there is no "
+                "NTK over its parameters: give it some, or, if only its coefficients "
+                "are unknown, pass `coefficients=True` to the estimator."
+            )
 
     @property
     def size(self) -> int:
