@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 from helpers import TRANSPORT, model, same_bits
 
-from pinnacle import CandidatePool, Either, EveryN, Model, NTKDrift, Uniform
+from pinnacle import (
+    AbstractTrigger,
+    CandidatePool,
+    Either,
+    EveryN,
+    Model,
+    NTKDrift,
+    Uniform,
+)
+from pinnacle.nn import Apply
+from pinnacle.testing import check_trigger
 
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
@@ -28,6 +38,38 @@ BEFORE, AFTER = model(seed=0), model(seed=1)
 def test_static_mistakes(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        EveryN(1),
+        EveryN(7),
+        NTKDrift(0.5, every=5, points=3),
+        Either(EveryN(7), NTKDrift(0.5, every=5, points=3)),
+    ],
+    ids=["every-1", "every-7", "drift", "either"],
+)
+def test_laws(trigger):
+    check_trigger(trigger)
+
+
+class Hasty(AbstractTrigger):
+    """Looks at the same step for ever."""
+
+    def init(self, space, model, *, key):
+        return key
+
+    def next_look(self, steps):
+        return steps
+
+    def __call__(self, state, space, model, steps):
+        return False, jnp.asarray(jnp.nan)
+
+
+def test_the_laws_find_a_trigger_that_never_moves_on():
+    with pytest.raises(AssertionError, match="not ahead"):
+        check_trigger(Hasty())
 
 
 def ask(trigger, u, steps, start=BEFORE):
@@ -104,6 +146,14 @@ def test_either_asks_each_of_the_two_at_its_own_looks():
 
 
 def test_a_kernel_that_is_zero_does_not_divide_by_zero():
-    # û = 1 everywhere in a parameter that nothing depends on: Θ = 0.
-    u = Model(lambda x: 1 + 0 * x[0], coefficients={"unused": 1.0})
+    # Nothing depends on the parameters: Θ = 0.
+    u = Model(Apply(jnp.ones(3), lambda params, x: 0 * params[0] + x[0]))
     assert ask(NTKDrift(points=4), u, 1000, start=u) == (False, 0.0)
+
+
+def test_a_network_without_parameters():
+    u = Model(lambda x: x[0], coefficients={"unknown": 1.0})
+    with pytest.raises(
+        ValueError, match=r"no floating-point arrays.*coefficients=True"
+    ):
+        ask(NTKDrift(points=4), u, 1000, start=u)

@@ -22,3 +22,4 @@ from ._strategies import (
     pool_infos as pool_infos,
     training_sets as training_sets,
 )
+from ._trigger import check_trigger as check_trigger

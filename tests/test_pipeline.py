@@ -1,0 +1,335 @@
+"""The selection pipeline: one round, and several in a row."""
+
+import itertools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import (
+    MEASURED,
+    STRIP,
+    TRANSPORT,
+    Fixed,
+    Reaction,
+    chosen,
+    model,
+    pipeline,
+    same_bits,
+    transport_components,
+)
+
+from pinnacle import (
+    PDE,
+    RESULTS,
+    AugmentedSpace,
+    CandidatePool,
+    Component,
+    ConvergenceDegree,
+    Exact,
+    Greedy,
+    KeepAll,
+    KeepNone,
+    KMeansPlusPlus,
+    Model,
+    Nystrom,
+    RandomRetention,
+    Sampling,
+    Uniform,
+    select_points,
+)
+from pinnacle._pipeline import _select
+from pinnacle.nn import Apply
+
+
+pytestmark = pytest.mark.usefixtures("quick_compile")
+BUDGET, NEW = 12, 5
+
+
+@pytest.fixture(scope="module")
+def paper():
+    """PINNACLE-K at tiny size."""
+    return pipeline(
+        estimator=Nystrom(10),
+        criterion=ConvergenceDegree(),
+        selector=KMeansPlusPlus(),
+        retention=RandomRetention(new=NEW),
+        budget=BUDGET,
+        min_per_kind=2,
+    )
+
+
+@pytest.fixture(scope="module")
+def rounds(paper, quick_compile):
+    """Six rounds with moving networks, compiled once: (model, key, state, info)."""
+    once = eqx.debug.assert_max_traces(select_points, max_traces=1)
+    select, state = eqx.filter_jit(once), paper.init()
+    done = []
+    for number in range(6):
+        u, key = model(seed=number), jr.key(number)
+        state, info = select(paper, u, state, key=key)
+        done.append((u, key, state, info))
+    return done
+
+
+# ---------------------------------------------------------------- static mistakes
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"budget": 2}, "`budget` is 2 with min_per_kind=1.*3 kinds.*at least 3"),
+        ({"budget": 8, "min_per_kind": 3}, "budget of at least 9"),
+        ({"min_per_kind": -1}, "min_per_kind=-1"),
+        (
+            {"pool": CandidatePool((3, 3), Uniform())},
+            r"`pool` has sizes for 2 kinds, the space has 3: \['pde', 'ic', 'bc'\]",
+        ),
+        (
+            {"experimental_per_round": 3, "experimental_capacity": 2},
+            "`experimental_per_round` is 3 and `experimental_capacity` 2",
+        ),
+        (
+            {"experimental_per_round": 3, "experimental_capacity": 3},
+            "no component has group='experimental'",
+        ),
+    ],
+)
+def test_static_mistakes(changes, message):
+    with pytest.raises(ValueError, match=message):
+        pipeline(**changes)
+
+
+# ---------------------------------------------------------------- many rounds
+
+
+def test_the_split_among_kinds_moves_and_the_budget_is_kept(rounds):
+    counts = np.array([info.counts for *_, info in rounds])
+    assert len({tuple(row) for row in counts.tolist()}) > 1, "or nothing is tested"
+    assert (counts.sum(axis=1) == BUDGET).all()
+    assert (counts >= 2).all(), "min_per_kind"
+    for number, (*_, state, info) in enumerate(rounds):
+        assert state.points.mask.all()
+        assert state.round == number + 1
+        assert info.result == RESULTS.successful
+        assert info.new_counts.sum() == (BUDGET if number == 0 else NEW)
+
+
+def test_counts_are_those_of_the_points(rounds):
+    for *_, state, info in rounds:
+        kinds, new = np.asarray(state.points.kind), np.asarray(info.new)
+        assert info.counts.tolist() == np.bincount(kinds, minlength=3).tolist()
+        assert info.new_counts.tolist() == np.bincount(kinds[new], minlength=3).tolist()
+        np.testing.assert_allclose(info.score_share.sum(), 1, rtol=1e-5)
+        assert (np.diff(info.eigenvalues) <= 0).all()
+        for component, block in zip(
+            TRANSPORT.components,
+            TRANSPORT.split(state.points, (12, 12, 12)),
+            strict=True,
+        ):
+            assert component.domain.contains(block.x).all()
+
+
+def test_rows_that_stay_keep_everything_they_have(rounds):
+    for (*_, before, _), (*_, after, info) in itertools.pairwise(rounds):
+        rows = [_rows(before.points), _rows(after.points)]
+        stayed = {
+            row for row, new in zip(rows[1], info.new.tolist(), strict=True) if not new
+        }
+        assert len(stayed) == BUDGET - NEW
+        assert stayed <= set(rows[0])
+
+
+def _rows(points):
+    """Each row's x, kind, label and weight as bytes (a NaN equals itself)."""
+    leaves = [points.x, points.kind, points.label, points.weight]
+    return [
+        b"".join(np.asarray(leaf)[i].tobytes() for leaf in leaves)
+        for i in range(points.size)
+    ]
+
+
+def test_new_points_are_candidates_of_the_round(paper, rounds):
+    _, key, state, info = rounds[3]
+    pool_key = jr.split(key, 4)[0]
+    pool = TRANSPORT.join(paper.pool.draw(TRANSPORT, jnp.float32, key=pool_key))
+    new = chosen(TRANSPORT, state.points, info.new)
+    assert len(new) == NEW
+    assert new <= chosen(TRANSPORT, pool)
+
+
+def test_jit_changes_nothing_and_the_key_decides(paper, rounds):
+    u, key, state, info = rounds[0]
+    again, again_info = select_points(paper, u, paper.init(), key=key)
+    assert chosen(TRANSPORT, again.points) == chosen(TRANSPORT, state.points)
+    assert again_info.counts.tolist() == info.counts.tolist()
+    same = select_points(paper, u, paper.init(), key=key)
+    assert same_bits(same, (again, again_info))
+    other, _ = select_points(paper, u, paper.init(), key=jr.key(99))
+    assert not chosen(TRANSPORT, other.points) & chosen(TRANSPORT, again.points)
+
+
+def test_a_nonfinite_residual(paper, rounds):
+    u = eqx.tree_at(lambda m: m.network.biases[0], model(), jnp.full(8, jnp.nan))
+    with pytest.raises(eqx.EquinoxRuntimeError, match="residual is NaN or infinite"):
+        select_points(paper, u, paper.init(), key=jr.key(0))
+    _, info = select_points(paper, u, paper.init(), key=jr.key(0), throw=False)
+    assert info.result == RESULTS.nonfinite_residual
+
+
+def test_an_exhausted_pool():
+    short = pipeline(pool=CandidatePool((5, 1, 1), Uniform(), everywhere=False))
+    with pytest.raises(
+        eqx.EquinoxRuntimeError, match="fewer candidates could be chosen"
+    ):
+        select_points(short, model(), short.init(), key=jr.key(0))
+    state, info = select_points(
+        short, model(), short.init(), key=jr.key(0), throw=False
+    )
+    assert info.result == RESULTS.pool_exhausted
+    assert info.counts.tolist() == [5, 1, 1]
+    assert state.points.mask.sum() == 7
+
+
+# ---------------------------------------------------------------- symmetries
+
+
+def deterministic(space, fixed, **changes):
+    """The same candidates in every round, whatever the order of the kinds."""
+    samplers = tuple(Fixed(fixed[name]) for name in space.names)
+    sizes = tuple(10 if c.fills_domain else 6 for c in space.components)
+    parts = {
+        "pool": CandidatePool(sizes, samplers),
+        "estimator": Exact(),
+        "criterion": ConvergenceDegree(),
+        "selector": Greedy(),
+        "retention": KeepNone(),
+        "min_per_kind": 0,
+    }
+    return pipeline(space, **{**parts, **changes})
+
+
+def selected(method, u, key=0):
+    state, info = select_points(method, u, method.init(u.dtype), key=jr.key(key))
+    return chosen(method.space, state.points), info
+
+
+def test_scaling_an_equation_and_the_order_of_the_kinds_change_nothing(x64):
+    fixed = {"pde": 0, "ic": 1, "bc": 2}
+    here, info = selected(deterministic(TRANSPORT, fixed), model())
+    for scale in (1000.0, 0.01):
+        space = AugmentedSpace(transport_components(scale, 1 / scale**2))
+        there, other = selected(deterministic(space, fixed), model())
+        assert there == here
+        assert other.counts.tolist() == info.counts.tolist()
+        np.testing.assert_allclose(other.score_share, info.score_share, rtol=1e-8)
+        top = float(info.eigenvalues[0])
+        np.testing.assert_allclose(other.eigenvalues, info.eigenvalues, atol=1e-8 * top)
+
+    permuted = AugmentedSpace([TRANSPORT.components[i] for i in (2, 0, 1)])
+    there, other = selected(deterministic(permuted, fixed), model())
+    assert there == here
+    order = jnp.asarray([2, 0, 1])
+    assert other.counts.tolist() == info.counts[order].tolist()
+    np.testing.assert_allclose(other.score_share, info.score_share[order], rtol=1e-8)
+
+
+def reaction(order):
+    start = Component("ic", STRIP.initial(), PDE(lambda u, x: u(x), rows=2), [1.0, 0.5])
+    pde = Component("pde", STRIP, PDE(Reaction(order), rows=2))
+    return AugmentedSpace([pde, start])
+
+
+REACTION = [reaction([0, 1])]
+REACTION.append(
+    eqx.tree_at(
+        lambda s: s.components[0].operator.fn.order, REACTION[0], jnp.asarray([1, 0])
+    )
+)
+
+
+@pytest.mark.parametrize("selector", [KMeansPlusPlus(), Sampling()], ids=["k", "s"])
+def test_the_order_of_the_equations_does_not_matter(selector, x64):
+    u = model(2)
+    plain, swapped = (
+        deterministic(space, {"pde": 0, "ic": 1}, selector=selector)
+        for space in REACTION
+    )
+    for key in range(5):
+        assert selected(plain, u, key)[0] == selected(swapped, u, key)[0]
+
+
+# ---------------------------------------------------------------- measurements
+
+
+def test_measurements_are_asked_for_and_never_lost():
+    method = pipeline(
+        MEASURED,
+        selector=Sampling(),
+        experimental_per_round=2,
+        experimental_capacity=5,
+        retention=RandomRetention(fraction=0.0),
+    )
+    state = method.init()
+    assert state.points.size == BUDGET + 5
+    asked = []
+    for number in range(4):
+        state, info = select_points(method, model(), state, key=jr.key(number))
+        points = jax.tree.map(np.asarray, state.points)
+        live = points.mask[BUDGET:].sum()
+        assert live == min(2 * (number + 1), 5)
+        assert points.mask[:BUDGET].all()
+        assert info.counts.tolist()[3] == live
+        assert (points.kind[:BUDGET] != 3).all()
+        assert (points.kind[BUDGET:][:live] == 3).all()
+        sensor = points.x[BUDGET:][:live]
+        label = points.label[BUDGET:][:live, 0]
+        old = len(asked)
+        assert np.array_equal(label[:old], np.arange(old)), "measured values stay"
+        assert np.isnan(label[old:]).all(), "new ones are not measured yet"
+        assert np.array_equal(sensor[:old], np.reshape(asked, (old, 2)))
+        asked = sensor.tolist()
+        measured = state.points.label.at[BUDGET : BUDGET + live, 0].set(
+            np.arange(live, dtype=np.float32)
+        )
+        state = eqx.tree_at(lambda s: s.points.label, state, measured)
+
+
+# ---------------------------------------------------------------- what is not paid for
+
+
+def test_a_method_that_does_not_look_at_the_ntk_does_not_pay_for_it(paper):
+    def compiled(method):
+        lowered = _select.lower(method, model(), method.init(), jr.key(0))
+        return str(lowered.compile().compiled.as_text())
+
+    assert "lapack" in compiled(paper), "or nothing is tested"
+    assert "lapack" not in compiled(pipeline())
+
+
+def test_a_growing_set():
+    method = pipeline(retention=KeepAll(initial=4, new=3))
+    state, counts = method.init(), []
+    for number in range(4):
+        state, info = select_points(method, model(), state, key=jr.key(number))
+        counts.append(int(info.counts.sum()))
+    assert counts == [4, 7, 10, 12]
+
+
+def test_parameters_from_elsewhere():
+    u = model()
+    weights, biases = u.network.weights, u.network.biases
+
+    def apply(params, x):
+        *hidden, (last, bias) = zip(*params, strict=True)
+        for weight, b in hidden:
+            x = jnp.tanh(weight @ x + b)
+        return last @ x + bias
+
+    foreign = Model(Apply((weights, biases), apply))
+    method = pipeline()
+    own, _ = select_points(method, u, method.init(), key=jr.key(0))
+    other, _ = select_points(method, foreign, method.init(), key=jr.key(0))
+    assert chosen(TRANSPORT, own.points) == chosen(TRANSPORT, other.points)
