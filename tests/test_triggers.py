@@ -153,7 +153,5 @@ def test_a_kernel_that_is_zero_does_not_divide_by_zero():
 
 def test_a_network_without_parameters():
     u = Model(lambda x: x[0], coefficients={"unknown": 1.0})
-    with pytest.raises(
-        ValueError, match=r"no floating-point arrays.*coefficients=True"
-    ):
+    with pytest.raises(ValueError, match=r"floating-point.*coefficients=True"):
         ask(NTKDrift(points=4), u, 1000, start=u)
