@@ -69,7 +69,8 @@ class CandidatePool(eqx.Module):
         each = self.sampler
         sampler = each[kind] if isinstance(each, tuple) else each
         unit = sampler.unit(self.sizes[kind], domain.dof, key=key)
-        return domain.from_unit(unit.astype(dtype))
+        below_one = jnp.nextafter(jnp.ones((), dtype), jnp.zeros((), dtype))
+        return domain.from_unit(jnp.minimum(unit.astype(dtype), below_one))
 
     def _locations(self, space, kind, fresh: Sequence[Array]) -> Float[Array, "n d"]:
         here = space.components
