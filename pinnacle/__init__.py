@@ -8,6 +8,7 @@ from ._criterion import (
     Constant as Constant,
     ConvergenceDegree as ConvergenceDegree,
     GradientNorm as GradientNorm,
+    Leverage as Leverage,
     Pointwise as Pointwise,
     ResidualPower as ResidualPower,
     Tempered as Tempered,

@@ -20,7 +20,7 @@ from ._selector.base import AbstractSelector
 from ._space.augmented import AugmentedSpace, Block
 from ._space.component import GROUPS
 from ._space.pool import CandidatePool
-from ._types import Candidates, Points, PoolInfo, Selection
+from ._types import Candidates, NTKSpectrum, Points, PoolInfo, Selection
 
 
 class SelectionState(eqx.Module):
@@ -160,7 +160,7 @@ def _select(pipeline, model, state, key):
 
     info = _look(pipeline, model, blocks, basis)
     embedding = pipeline.criterion(info)
-    old_embedding = _embed_training_set(pipeline, model, state.points, basis)
+    old_embedding = _embed_training_set(pipeline, model, state.points, basis, info)
 
     keep, total, retention = _retain(pipeline, state, old_embedding, key=retain_key)
     candidates = _candidates(
@@ -193,19 +193,40 @@ def _look(pipeline, model, blocks: tuple[Block, ...], basis) -> PoolInfo:
     )
 
 
-def _embed_training_set(pipeline, model, points: Points, basis) -> Float[Array, "n q"]:
-    """φ of the rows of the old training set, in their order."""
+def _embed_training_set(
+    pipeline, model, points: Points, basis, pool: PoolInfo
+) -> Float[Array, "n q"]:
+    """φ of the rows of the old training set, in their order.
+
+    They are embedded beside the pool, but do not count as candidates.
+    """
     space = pipeline.space
     capacities = [_capacity(pipeline, kind) for kind in range(len(space.components))]
-    embedding = pipeline.criterion(
-        _look(pipeline, model, space.split(points, capacities), basis)
-    )
+    old = _look(pipeline, model, space.split(points, capacities), basis)
+    embedding = pipeline.criterion(_beside(pool, old))[pool.mask.size :]
     # Row i is the (number of rows of its kind before i)-th row of its kind's block.
     starts = jnp.cumsum(jnp.asarray([0, *capacities[:-1]]))
     kinds = jnp.arange(len(capacities))
     here = points.mask[:, None] & (points.kind[:, None] == kinds[None, :])
     rank = jnp.sum(jnp.where(here, jnp.cumsum(here, axis=0) - 1, 0), axis=1)
     return jnp.where(points.mask[:, None], embedding[starts[points.kind] + rank], 0)
+
+
+def _beside(pool: PoolInfo, old: PoolInfo) -> PoolInfo:
+    """The pool's rows, then those of the old training set."""
+    both = jax.tree.map(
+        lambda a, b: jnp.concatenate([a, b]),
+        (pool.kind, pool.mask, pool.residual, pool.gradient_norm),
+        (old.kind, old.mask, old.residual, old.gradient_norm),
+    )
+    eigenfunctions = [pool.spectrum.eigenfunctions, old.spectrum.eigenfunctions]
+    return PoolInfo(
+        *both,
+        spectrum=NTKSpectrum(
+            pool.spectrum.eigenvalues, jnp.concatenate(eigenfunctions)
+        ),
+        population=jnp.arange(both[1].size) < pool.mask.size,
+    )
 
 
 def _capacity(pipeline, kind: int) -> int:

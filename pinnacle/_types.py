@@ -63,6 +63,9 @@ class PoolInfo(eqx.Module):
     - `residual`: weighted residual rows √w·R(z), zero-padded to `m` rows.
     - `gradient_norm`: ‖J(z)ᵀR(z)‖, the norm of the gradient of ½‖R(z)‖².
     - `spectrum`: eigenpairs of the NTK on the pool.
+    - `population`: which rows averages and sums over the pool go over, `None` for all
+      of them. The rows of the old training set are embedded together with the pool,
+      but are no part of it.
 
     Fields that a criterion does not touch cost nothing under `jax.jit`.
     """
@@ -72,6 +75,12 @@ class PoolInfo(eqx.Module):
     residual: Float[Array, "n m"]
     gradient_norm: Float[Array, " n"]
     spectrum: NTKSpectrum
+    population: Bool[Array, " n"] | None = None
+
+    @property
+    def counted(self) -> Bool[Array, " n"]:
+        """The candidates that averages and sums over the pool go over."""
+        return self.mask if self.population is None else self.mask & self.population
 
 
 class Candidates(eqx.Module):

@@ -2,5 +2,6 @@ from .base import AbstractConvergenceCriterion as AbstractConvergenceCriterion
 from .constant import Constant as Constant
 from .convergence import ConvergenceDegree as ConvergenceDegree
 from .gradient import GradientNorm as GradientNorm
+from .leverage import Leverage as Leverage
 from .residual import ResidualPower as ResidualPower
 from .wrappers import ByKind as ByKind, Pointwise as Pointwise, Tempered as Tempered

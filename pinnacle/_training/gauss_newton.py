@@ -1,7 +1,5 @@
 """Gauss–Newton steps through the NTK of the training set."""
 
-from typing import Literal
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -16,6 +14,9 @@ from .rows import RowFunction, jacobian
 
 def _number(value) -> Array:
     return jnp.asarray(value, jnp.result_type(float))
+
+
+_REFUSED = 10.0  # by which a refused step multiplies the damping
 
 
 class GaussNewtonState(eqx.Module):
@@ -59,7 +60,7 @@ class GaussNewton(AbstractResidualOptimiser):
     - `damping`: μ/λ_max of the first step.
     - `floor`: smallest μ/λ_max; `None` for 10 ε of the parameters' dtype. With 0,
       exactly dependent rows make the factorisation fail, and the step is refused.
-    - `factor`: by which the damping changes, > 1. A refused step changes it twice.
+    - `factor`: by which the damping changes, > 1; a refused step makes it 10 × larger.
     - `momentum`: m, from 0 to below 1.
     - `lengths`: how many step lengths 1, ½, ¼, … are tried (in parallel).
     - `patience`: so many refusals in a row end the run.
@@ -79,7 +80,7 @@ class GaussNewton(AbstractResidualOptimiser):
     lengths: int = eqx.field(static=True, default=8)
     patience: int = eqx.field(static=True, default=10)
     iterations: int | None = eqx.field(static=True, default=None)
-    form: Literal["auto", "dual", "primal"] = eqx.field(static=True, default="auto")
+    form: str = eqx.field(static=True, default="auto")
 
     def __check_init__(self):
         _check_numbers(self)
@@ -147,7 +148,7 @@ class GaussNewton(AbstractResidualOptimiser):
     ) -> tuple[Float[Array, " P"], Float[Array, ""]]:
         """d, and the condition number of the damped matrix."""
         size = residual.size if linear.dual else parameters
-        scale = linear.largest_eigenvalue(size, residual.dtype)
+        scale = linear.largest_eigenvalue(residual.size, residual.dtype)
         mu = state.damping * scale
         solve = linear.solver(mu)
         before = self.momentum.astype(residual.dtype) * state.direction
@@ -174,7 +175,7 @@ class GaussNewton(AbstractResidualOptimiser):
         factor = self.factor.astype(dtype)
         refused = length == 0
         # From 0, too, a refusal must lead somewhere.
-        raised = jnp.maximum(damping * factor**2, jnp.finfo(dtype).eps)
+        raised = jnp.maximum(damping * _REFUSED, jnp.finfo(dtype).eps)
         adapted = jnp.where((trust > 0.75) & (length == 1), damping / factor, damping)
         adapted = jnp.where(trust < 0.25, damping * factor, adapted)
         return jnp.maximum(jnp.where(refused, raised, adapted), self._floor(dtype))

@@ -44,9 +44,10 @@ class AbstractLinearised(eqx.Module):
     def solver(self, mu: Float[Array, ""]) -> Callable[[Array], Array]:
         """v ↦ (G + μI)⁻¹v. Not finite where the factorisation breaks down."""
 
-    def largest_eigenvalue(self, size: int, dtype) -> Float[Array, ""]:
-        """λ_max(G) from below, by a few power iterations."""
-        return _power(self.gram, size, dtype)
+    def largest_eigenvalue(self, rows: int, dtype) -> Float[Array, ""]:
+        """λ_max(G) from below, by a few power iterations; the same in both forms."""
+        kernel = self.gram if self.dual else lambda w: self.forward(self.backward(w))
+        return _power(kernel, rows, dtype)
 
     def direction(
         self, solve: Callable[[Array], Array], residual: Float[Array, " rows"]

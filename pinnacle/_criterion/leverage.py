@@ -1,0 +1,63 @@
+"""Ridge leverage scores: how much a Gauss–Newton step depends on a point."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int32
+
+from .._types import PoolInfo
+from ._checks import as_number, require
+from .base import AbstractConvergenceCriterion
+
+
+class Leverage(AbstractConvergenceCriterion):
+    """Score ℓ(z) = tr [Θ(Θ + μI)⁻¹]_zz with Θ the NTK of the whole pool.
+
+    The rows of a candidate of kind r are weighted by 1/√n_r, n_r being the number of
+    candidates of its kind. So Θ = JJᵀ is the Gauss–Newton matrix of the training
+    objective on the whole pool, and μ = damping · λ_max(Θ) is what
+    [`pinnacle.GaussNewton`][] adds to it. Σℓ = Σ_i λ_i/(λ_i + μ) is the number of
+    directions that the damping leaves free: about as many points are needed to
+    determine a step. Sampling ∝ ℓ with importance weights is the classical sketch for
+    least squares; source: Alaoui and Mahoney 2015, "Fast randomized kernel ridge
+    regression with statistical guarantees".
+
+    Residuals do not enter. φ(z) has the columns of every row of z side by side, and
+    φ(z)·φ(z') = tr [Θ(Θ + μI)⁻¹]_zz': K-means++ on it spreads points over the free
+    directions.
+
+    **Arguments:**
+
+    - `damping`: μ/λ_max > 0, the one of the optimiser.
+    - `by_kind`: whether rows carry 1/√n_r; without it all candidates count the same.
+    """
+
+    damping: Float[Array, ""] = eqx.field(converter=as_number, default=1e-6)
+    by_kind: bool = eqx.field(static=True, default=True)
+
+    def __check_init__(self):
+        require(self.damping, lambda d: d > 0, "damping", "a number > 0")
+
+    def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
+        # Thin factor Θ = FFᵀ, one row a residual row.
+        root = jnp.sqrt(jnp.maximum(info.spectrum.eigenvalues, 0))
+        F = info.spectrum.eigenfunctions * root[None, None, :]
+        counts = info.counted & jnp.all(jnp.isfinite(F), axis=(1, 2))
+        if self.by_kind:
+            number = _number_of_kind(info, counts).astype(F.dtype)
+            F = F / jnp.sqrt(number)[:, None, None]
+        # FFᵀ(FFᵀ + μI)⁻¹ = F(FᵀF + μI)⁻¹Fᵀ has an r × r matrix instead of a pool-sized
+        # one; FᵀF = VSVᵀ gives the features FV(S + μI)^(-1/2).
+        live = jnp.where(counts[:, None, None], F, 0).reshape(-1, F.shape[2])
+        S, V = jnp.linalg.eigh(live.T @ live)
+        S = jnp.maximum(S, 0)
+        scale = S + self.damping.astype(S.dtype) * jnp.max(S, initial=0)
+        scale = jnp.where(scale > 0, jax.lax.rsqrt(jnp.where(scale > 0, scale, 1)), 0)
+        return (F @ (V * scale[None, :])).reshape(F.shape[0], -1)
+
+
+def _number_of_kind(info: PoolInfo, counts: Bool[Array, " n"]) -> Int32[Array, " n"]:
+    """How many candidates each row's kind has, at least 1."""
+    n = counts.shape[0]
+    by_kind = jnp.zeros(n, jnp.int32).at[info.kind].add(counts.astype(jnp.int32))
+    return jnp.maximum(by_kind[info.kind], 1)
