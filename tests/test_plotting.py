@@ -84,7 +84,7 @@ def test_points(dim):
     )
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == list(NAMES)
-    drawn = sum(len(c.get_offsets()) for c in _scatters(figure.axes[0]))
+    drawn = sum(np.shape(c.get_offsets())[0] for c in _scatters(figure.axes[0]))
     assert drawn == 12
     figure.canvas.draw()
 
@@ -98,8 +98,8 @@ def test_each_kind_has_its_own_marker_and_colour():
         _reference(2), [np.zeros((20, 1))], **_points(2, 1), names=NAMES
     )
     first = _scatters(figure.axes[0])[::2]
-    assert len({tuple(c.get_facecolor()[0][:3]) for c in first}) == 3
-    assert len({c.get_paths()[0].vertices.tobytes() for c in first}) == 3
+    assert len({tuple(np.asarray(c.get_facecolor())[0, :3]) for c in first}) == 3
+    assert len({np.asarray(c.get_paths()[0].vertices).tobytes() for c in first}) == 3
 
 
 def test_curves():
@@ -122,7 +122,7 @@ def test_spectrum_leaves_out_what_is_not_positive():
     values = np.array([4.0, 1.0, 0.0, -1e-9])
     figure = plotting.spectrum([values, values], ["step 0", "step 10"])
     (axis,) = figure.axes
-    assert axis.get_lines()[0].get_xdata().tolist() == [1, 2]
+    assert np.asarray(axis.get_lines()[0].get_xdata()).tolist() == [1, 2]
     assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
 
 

@@ -60,7 +60,7 @@ class CompileClock:
     def __exit__(self, *error) -> None:
         monitoring.unregister_event_duration_listener(self._listen)
 
-    def _listen(self, event: str, seconds: float, **about) -> None:
-        del about
+    def _listen(self, event: str, duration_secs: float, **kwargs) -> None:
+        del kwargs
         if event == "/jax/core/compile/backend_compile_duration":
-            self.seconds += seconds
+            self.seconds += duration_secs

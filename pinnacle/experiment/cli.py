@@ -261,9 +261,8 @@ def _summary(
 def _exit(done: FitResult) -> None:
     if done.result == RESULTS.successful:
         return
-    errors.print(
-        f"[red]stopped at step {int(done.state.step)}:[/] {RESULTS[done.result]}"
-    )
+    where, why = int(done.state.step), RESULTS[done.result]
+    errors.print(f"[red]stopped at step {where}:[/] {escape(why)}", soft_wrap=True)
     interrupted = done.result == RESULTS.interrupted
     raise typer.Exit(INTERRUPTED if interrupted else FAILED)
 

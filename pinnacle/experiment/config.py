@@ -174,7 +174,7 @@ def _typed(field: dataclasses.Field, value: Any) -> Any:
                 "and for each condition."
             )
         return tuple(value)
-    kind = field.type
+    kind: Any = field.type
     if kind is float and type(value) is int:
         value = float(value)
     if not isinstance(value, kind) or (type(value) is bool and kind is not bool):

@@ -117,12 +117,13 @@ def _shape_network(
 def _resized(mlp: MLP, config: RunConfig, key: PRNGKeyArray) -> MLP:
     if config.width is None and config.depth is None:
         return mlp
+    activation: Any = mlp.activations[0]
     return MLP(
         mlp.weights[0].shape[1],
         mlp.weights[-1].shape[0],
         config.width or mlp.weights[0].shape[0],
         config.depth or len(mlp.weights) - 1,
-        activation=mlp.activations[0],
+        activation=activation,
         key=key,
     )
 

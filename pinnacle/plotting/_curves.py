@@ -33,7 +33,7 @@ def curves(training: Table, rounds: Table) -> Figure:
     figure, axes = new_figure(1, 2, 9.6, 3.2)
     left, right = axes[0]
     steps = training["step"]
-    left.plot(steps, training["loss"], color="black", label="total")
+    left.plot(steps, training["loss"], color="0.75", linewidth=3.5, label="total")
     names = [name[5:] for name in training if name.startswith("loss/")]
     for name, colour, _, line in styles(names):
         left.plot(steps, training[f"loss/{name}"], line, color=colour, label=name)

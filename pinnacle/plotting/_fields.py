@@ -4,11 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from ..problems import Reference
 from ._style import new_figure, styled, styles
+
+
+# Greys that coloured points stand out from.
+_PALE = ListedColormap(colormaps["Greys"](np.linspace(0.03, 0.55, 256)))
 
 
 @styled
@@ -63,8 +69,8 @@ def points(
 ) -> Figure:
     """The training points by kind over the prediction, a panel a round.
 
-    The paper's Figure 4. New points of a round are drawn in full colour, those kept
-    from earlier rounds pale.
+    The paper's Figure 4. New points of a round are filled with the colour of their
+    kind, those kept from earlier rounds are hollow.
 
     **Arguments:**
 
@@ -95,28 +101,26 @@ def points(
         figure.colorbar(image, ax=axes, label=rf"$\hat{{{output}}}$", aspect=30)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(names))
-    figure.suptitle("Training points; pale: kept from earlier rounds", fontsize=9)
+    figure.suptitle("Training points (hollow: kept from earlier rounds)", fontsize=9)
     return figure
 
 
 def _scatter(axis: Axes, positions, kinds, new, names) -> None:
     for kind, (name, colour, marker, _) in enumerate(styles(names)):
-        shown = np.zeros((0, 2))
-        for rows, alpha in ((~new, 0.35), (new, 1.0)):
+        for rows, fill, edge in ((~new, "white", colour), (new, colour, "white")):
             shown = np.asarray(positions)[(kinds == kind) & rows]
             y = shown[:, 1] if shown.shape[1] > 1 else np.zeros(len(shown))
             axis.scatter(
                 shown[:, 0],
                 y,
                 s=13,
-                c=colour,
+                c=fill,
                 marker=marker,
-                alpha=alpha,
-                edgecolors="white",
-                linewidths=0.4,
+                edgecolors=edge,
+                linewidths=0.4 if fill == colour else 0.8,
                 zorder=3,
                 clip_on=False,
-                label=name if alpha == 1 else None,
+                label=name if fill == colour else None,
             )
 
 
@@ -126,9 +130,9 @@ def _background(axis: Axes, reference: Reference, values, limit):
         return None
     x, y = reference.axes[:2]
     mesh = axis.pcolormesh(
-        x, y, values.T, cmap="Greys", vmin=-limit, vmax=limit, shading="gouraud"
+        x, y, values.T, cmap=_PALE, vmin=-limit, vmax=limit, shading="gouraud"
     )
-    mesh.set(rasterized=True, alpha=0.75)
+    mesh.set_rasterized(True)
     return mesh
 
 
