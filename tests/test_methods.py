@@ -134,6 +134,7 @@ def test_space_filling(name):
     pool = method.pipeline.pool
     assert pool.sizes == (16, 2, 2)
     assert not pool.everywhere
+    assert isinstance(pool.sampler, tuple)
     assert [type(s) for s in pool.sampler] == [SPACE_FILLING[name], Uniform, Uniform]
     assert isinstance(method.pipeline.criterion, Constant)
     assert isinstance(method.pipeline.retention, KeepNone)

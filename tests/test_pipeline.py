@@ -303,7 +303,9 @@ def test_measurements_are_asked_for_and_never_lost():
 
 def test_a_method_that_does_not_look_at_the_ntk_does_not_pay_for_it(paper):
     def compiled(method):
-        lowered = _select.lower(method, model(), method.init(), jr.key(0))
+        lowered = _select.lower(  # pyright: ignore[reportFunctionMemberAccess]
+            method, model(), method.init(), jr.key(0)
+        )
         return str(lowered.compile().compiled.as_text())
 
     assert "lapack" in compiled(paper), "or nothing is tested"

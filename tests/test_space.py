@@ -89,7 +89,7 @@ def two_rows(u, x):
             r"`target` of component 'a' is None.*experimental",
         ),
         (
-            lambda: Component("a", STRIP, Dirichlet(), group="measured"),
+            lambda: Component("a", STRIP, Dirichlet(), group="measured"),  # pyright: ignore
             r"`group` of component 'a' is 'measured'.*'collocation'",
         ),
         (lambda: Component("a", STRIP.initial(), Neumann(X)), "initial face"),
