@@ -118,8 +118,8 @@ class TimeDerivative(AbstractOperator):
 
     def check(self, domain):
         check_axis(self.axis, domain)
-        time = getattr(domain, "time_axis", self.axis)
-        if self.axis != time:
+        time = domain.time_axis
+        if time is not None and self.axis != time:
             raise ValueError(
                 f"`axis` {self.axis} of `TimeDerivative` is not the time axis of the "
                 f"domain, which is {time}; a derivative in space is `Neumann`."
@@ -155,16 +155,23 @@ def _value_and_slope(u, x, normal):
 
 
 def _check_normal(normal, domain) -> None:
-    time = getattr(domain, "time_axis", None)
     if isinstance(normal, _Axis):
         check_axis(normal.index, domain)
-        if normal.index == time:
+        if normal.index == domain.time_axis:
             raise ValueError(
                 f"`normal` {normal.index} is the time axis of the domain; for an "
                 "initial velocity use `TimeDerivative`."
             )
-    if time is not None and time in getattr(domain, "fixed_axes", ()):
+    elif getattr(normal, "dim", domain.dim) != domain.dim:
         raise ValueError(
-            "a spatial normal derivative was asked for on the initial face of the "
-            "domain (time is fixed there); use a boundary face, or `TimeDerivative`."
+            f"`normal` is a face of a domain of {normal.dim} coordinates, but the "
+            f"points have {domain.dim}; use a face of the same domain."
         )
+    for face in (normal, domain):
+        time = getattr(face, "time_axis", None)
+        if time is not None and time in getattr(face, "fixed_axes", ()):
+            raise ValueError(
+                "a spatial normal derivative was asked for on the initial face of the "
+                "domain (time is fixed there); use a boundary face, or "
+                "`TimeDerivative`."
+            )

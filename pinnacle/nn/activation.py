@@ -92,7 +92,7 @@ class LAAF(AbstractActivation):
     slope: Float[Array, ""]
     scale: float = eqx.field(static=True)
 
-    def __init__(self, activation="tanh", *, scale: float = 10.0):
+    def __init__(self, activation: str | Callable = "tanh", *, scale: float = 10.0):
         if not scale >= 1:
             raise ValueError(
                 f"`scale` must be at least 1, got {scale!r}; the usual choice is 10."

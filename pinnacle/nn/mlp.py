@@ -1,5 +1,7 @@
 """The multilayer perceptron, and how derivatives run through it."""
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -38,7 +40,7 @@ class MLP(AbstractNetwork):
         width: int,
         depth: int,
         *,
-        activation="tanh",
+        activation: str | Callable = "tanh",
         dtype=None,
         key: PRNGKeyArray,
     ):
