@@ -1,7 +1,8 @@
 """A training step with the derivative helper, against nested `jax.grad` by hand.
 
 Both are one `lax.scan` of Adam steps in float32 on the same points, already split by
-kind, with networks that start from the same parameters. They alternate in one process.
+kind, with networks that start from the same parameters. They alternate in one process;
+times are CPU time of the process, so that waiting for a busy core does not count.
 
     taskset -c 0 env XLA_FLAGS="--xla_cpu_multi_thread_eigen=false \
 intra_op_parallelism_threads=1" python tests/benchmarks/derivatives.py
