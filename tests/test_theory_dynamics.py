@@ -1,7 +1,7 @@
 """One step, linearised training in closed form, and real networks beside it."""
 
-import equinox as eqx
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ shares = st.floats(0.05, 0.95)
 
 
 @pytest.fixture(autouse=True, scope="module")
-def float64():
+def float64(quick_compile):
     with jax.enable_x64(True):
         yield
 
@@ -49,7 +49,7 @@ def test_closed_form_is_gradient_descent(seed, decay, share):
     """On a linear model, for any η < 2/λmax (here λmax = 1), on Z and elsewhere."""
     J, Jz, R, Rz = draw_linear(seed, decay)
     line, there, moved = _descent(J, Jz, R, Rz, 2 * share)
-    thetas, residuals = descend_by_hand(*map(np.asarray, (J, R)), 2 * share, STEPS)
+    thetas, residuals = descend_by_hand(np.asarray(J), np.asarray(R), 2 * share, STEPS)
     np.testing.assert_allclose(line.residual, residuals, atol=1e-11)
     expected = np.asarray(Rz) + thetas @ np.asarray(Jz).T
     np.testing.assert_allclose(there, expected, atol=1e-10)
@@ -79,7 +79,7 @@ def test_monotone_decay(seed, decay, share):
 def test_too_large_a_rate_diverges():
     J, Jz, R, Rz = draw_linear(0, 0.3)
     line, _, _ = _descent(J, Jz, R, Rz, 2.5)
-    _, residuals = descend_by_hand(*map(np.asarray, (J, R)), 2.5, STEPS)
+    _, residuals = descend_by_hand(np.asarray(J), np.asarray(R), 2.5, STEPS)
     np.testing.assert_allclose(line.residual, residuals, rtol=1e-8)
     assert (
         theory.half_loss(line.residual)[-1] > 100 * theory.half_loss(line.residual)[0]
@@ -140,7 +140,7 @@ def test_singular_kernel():
     assert jnp.isnan(out["limit"]).all()
 
 
-@eqx.filter_jit
+@jax.jit
 def _matrix_free(J, Jz, R, Rz, rate, times):
     def rows(theta):
         return R + J @ theta

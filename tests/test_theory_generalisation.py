@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from pinnacle import Model, derivatives, theory
 
 
 @pytest.fixture(autouse=True, scope="module")
-def float64():
+def float64(quick_compile):
     with jax.enable_x64(True):
         yield
 
@@ -114,7 +115,7 @@ def draw_cells(seed, n, cells, residual=None, uneven=True):
 
 
 def bound_of(case, n, delta=0.05, **changes):
-    arguments = dict(
+    arguments: dict[str, Any] = dict(
         points=n,
         rho=case["rho"],
         largest=case["range"][1],
@@ -156,7 +157,7 @@ def test_generalisation_bound_is_within_a_factor_of_ten():
 
 def test_constants():
     """Against the formulas, printed and corrected."""
-    given_ = dict(
+    given_: dict[str, Any] = dict(
         points=16,
         rho=2.0,
         largest=9.0,
@@ -176,8 +177,8 @@ def test_constants():
     np.testing.assert_allclose(printed.c2, 4 * 2 * 3 * (1 / 64 + 2.5 * 3))
     bound = theory.generalisation_bound(c, jnp.asarray([0.5, -0.5]), 4.0)
     np.testing.assert_allclose(bound, 2 / 16 + c.c2 / 2 + c.c3)
-    low = theory.generalisation_constants(**(given_ | {"stability": 0.3}))
-    at_one = theory.generalisation_constants(**(given_ | {"stability": 1.0}))
+    low = theory.generalisation_constants(**dict(given_, stability=0.3))
+    at_one = theory.generalisation_constants(**dict(given_, stability=1.0))
     np.testing.assert_array_equal(low.c3, at_one.c3)
 
 

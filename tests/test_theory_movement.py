@@ -14,7 +14,7 @@ STEPS = 20
 
 
 @pytest.fixture(autouse=True, scope="module")
-def float64():
+def float64(quick_compile):
     with jax.enable_x64(True):
         yield
 

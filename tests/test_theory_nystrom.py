@@ -18,7 +18,7 @@ N, P, REFERENCES, K = 40, 60, 12, 3
 
 
 @pytest.fixture(autouse=True, scope="module")
-def float64():
+def float64(quick_compile):
     with jax.enable_x64(True):
         yield
 

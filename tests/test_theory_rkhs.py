@@ -12,7 +12,7 @@ from pinnacle import theory
 
 
 @pytest.fixture(autouse=True, scope="module")
-def float64():
+def float64(quick_compile):
     with jax.enable_x64(True):
         yield
 

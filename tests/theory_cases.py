@@ -32,12 +32,8 @@ def draw_linear(seed: int, decay: float):
     """A linear model: J(Z), J elsewhere, R_0(Z), R_0 elsewhere."""
     rng = np.random.default_rng([seed, 1])
     J = draw_jacobian(seed, decay)
-    return tuple(
-        map(
-            jnp.asarray,
-            (J, rng.normal(size=(M, P)), rng.normal(size=N), rng.normal(size=M)),
-        )
-    )
+    Jz, R, Rz = (jnp.asarray(rng.normal(size=size)) for size in ((M, P), N, M))
+    return jnp.asarray(J), Jz, R, Rz
 
 
 def descend_by_hand(J, R0, rate, steps):

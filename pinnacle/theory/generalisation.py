@@ -183,7 +183,6 @@ def generalisation_bound(
     """
     alpha = jnp.asarray(alpha, residual.dtype)
     root = jnp.sqrt(jnp.where(alpha > 0, alpha, 1))
-    # c_2 is proportional to ‖R_0‖², which is 0 as well if α is: the model is at rest.
     second = jnp.where(alpha > 0, constants.c2 / root, jnp.inf)
     return constants.c1 * jnp.sum(jnp.abs(residual)) + second + constants.c3
 

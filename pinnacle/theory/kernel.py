@@ -7,6 +7,7 @@ other, as a function of the trained parameters.
 
 from collections.abc import Callable, Sequence
 
+import equinox as eqx
 import jax
 import jax.flatten_util
 import jax.numpy as jnp
@@ -74,12 +75,7 @@ def residual_function(
     blocks = tuple(blocks)
 
     def rows(parameters):
-        here = jax.tree.map(
-            lambda a, b: b if a is None else a,
-            parameters,
-            split.rest,
-            is_leaf=lambda a: a is None,
-        )
+        here = eqx.combine(parameters, split.rest)
         return jnp.concatenate([R.reshape(-1) for R in space.residual(here, blocks)])
 
     return rows, split.parameters

@@ -95,7 +95,7 @@ def reference_size(
 def spectral_error_bound(
     theta: Float[Array, "n n"],
     k: int,
-    references: int,
+    references: ArrayLike,
     epsilon: ArrayLike,
     delta: ArrayLike,
 ) -> Float[Array, ""]:
@@ -118,7 +118,7 @@ def spectral_error_bound(
     """
     n = theta.shape[0]
     least = reference_size(coherence(theta, k), k, epsilon, delta)
-    (eps,) = _numbers(epsilon)
+    eps, references = _numbers(epsilon, references)
     values = jnp.linalg.eigvalsh(theta)[::-1]
     following = jnp.maximum(values[k], 0) if k < n else jnp.zeros((), theta.dtype)
     bound = following * (1 + n / (eps * references))

@@ -1,12 +1,13 @@
 """Loss weights from the traces of the NTK's diagonal blocks."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._model import Model
 from .._ntk.jacobian import Rows
-from .._space.augmented import AugmentedSpace
+from .._space.augmented import AugmentedSpace, Block
 from .._types import Points
 
 
@@ -33,10 +34,17 @@ def kernel_traces(
     space = space if weighted else _reweighted(space, jnp.ones(len(space.components)))
     rows = Rows(space, model, coefficients, None)
     blocks = space.split(points, (points.size,) * len(space.components))
-    traces = [
-        jnp.sum(rows.jacobian(kind, block) ** 2) for kind, block in enumerate(blocks)
-    ]
-    return jnp.stack(traces)
+    return jnp.stack([_trace(rows, kind, block) for kind, block in enumerate(blocks)])
+
+
+def _trace(rows: Rows, kind: int, block: Block) -> Float[Array, ""]:
+    """Σ‖J(z)‖², a few points at a time."""
+
+    def point(z):
+        alone = jax.tree.map(lambda leaf: leaf[None], z)
+        return jnp.sum(rows.jacobian(kind, alone) ** 2)
+
+    return jnp.sum(jax.lax.map(point, block, batch_size=32))
 
 
 def ntk_weights(
