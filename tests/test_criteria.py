@@ -76,7 +76,7 @@ def test_convergence_degree_is_the_quadratic_form_of_the_kernel(both_precisions)
         quadratic = np.einsum(
             "am,ambk,bk->",
             residual[z],
-            kernel[np.ix_(z, [0, 1], z, [0, 1])],
+            kernel[z][:, :, z],
             residual[z],
         )
         score = np.sum(np.sum(embedding[z], axis=0) ** 2)
@@ -211,7 +211,7 @@ def test_only_the_convergence_degree_pays_for_the_kernel(criterion, pays):
         return criterion()(info)
 
     arguments = jnp.ones((n, p)), jnp.ones((n, 1))
-    cost = jax.jit(embed).lower(*arguments).compile().cost_analysis()
+    cost = jax.jit(embed).lower(*arguments).compile().cost_analysis() or {}
     assert (cost.get("flops", 0) > n * p * p) == pays
 
 

@@ -1,6 +1,7 @@
 """Retention policies: the laws, and how many rows each keeps."""
 
 import dataclasses
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -131,7 +132,7 @@ def test_bad_numbers(make, words):
 
 
 class _Broken(AbstractRetentionPolicy):
-    decide: object = eqx.field(static=True)
+    decide: Callable = eqx.field(static=True)
 
     def init(self, budget):
         return jnp.zeros(2)

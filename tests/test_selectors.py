@@ -49,18 +49,22 @@ def test_laws_in_float64(name, x64):
     check_selector(SELECTORS[name](), draw_candidates(np.random.default_rng(0)))
 
 
+@eqx.filter_jit
+def _drawn(selector, data, key):
+    return selector(data, 16, key=key)
+
+
 @settings(max_examples=15, deadline=None)
 @given(candidates())
 def test_laws_on_drawn_candidates(data):
     for selector in DRAWN:
-        selection = _select(selector, data, 16, jax.random.key(0))
+        selection = _drawn(selector, data, jax.random.key(0))
         check_selection(data, selection, 16)
 
 
 DRAWN = [
-    Sampling(importance=True),
-    KMeansPlusPlus("retained"),
-    PerKindQuota(Greedy(), (2.0, 1.0, 1.0, 1.0)),
+    SELECTORS[name]()
+    for name in ("sampling-importance", "kmeans-retained", "fixed-shares")
 ]
 
 
@@ -73,44 +77,71 @@ def test_kmeans_draws_by_squared_distance(first):
     check_d2_sampling(KMeansPlusPlus(first), retained=first == "retained")
 
 
-@eqx.filter_jit
-def _select(selector, data, size, key):
-    return selector(data, size, key=key)
+# One shape for everything here, so that each selector compiles once: 90 candidates of
+# 4 kinds in 2 groups, 20 retained rows, 40 places, 2000 keys.
+ROWS, COLUMNS, KEPT, SIZE, CHUNK = 90, 3, 20, 40, 2000
 
 
 @eqx.filter_jit
-def _select_often(selector, data, size, keys):
-    return jax.vmap(lambda key: selector(data, size, key=key))(keys)
+def _select(selector, data, key):
+    return selector(data, SIZE, key=key)
+
+
+@eqx.filter_jit
+def _select_chunk(selector, data, keys):
+    return jax.vmap(lambda key: selector(data, SIZE, key=key))(keys)
+
+
+def _select_often(selector, data, number=CHUNK):
+    """Index, mask and weight for many keys, cut to what the quotas allow."""
+    chunks = []
+    for chunk in range(number // CHUNK):
+        keys = jax.random.split(jax.random.fold_in(KEY, chunk), CHUNK)
+        chunks.append(jax.tree.map(np.asarray, _select_chunk(selector, data, keys)))
+    places = int(np.sum(chunks[0].mask[0]))
+    for c in chunks:
+        assert np.all(c.mask == (np.arange(SIZE) < places)[None])
+    index = np.concatenate([c.index[:, :places] for c in chunks])
+    weight = np.concatenate([c.weight[:, :places] for c in chunks])
+    return index, weight.astype(np.float64)
 
 
 def _chosen(selection) -> list[int]:
     return np.asarray(selection.index)[np.asarray(selection.mask)].tolist()
 
 
+def _filled(values, shape, fill):
+    values = np.asarray(values)
+    out = np.full(shape, fill, values.dtype)
+    out[tuple(slice(k) for k in values.shape)] = values
+    return out
+
+
 def _pool(
-    embedding,
-    quota=(6,),
-    minimum=(0,),
-    kind=None,
-    group=None,
-    retained=None,
-    retained_kind=0,
+    embedding, quota=(6,), minimum=(), kind=0, group=0, retained=None, retained_kind=0
 ) -> Candidates:
-    embedding = jnp.asarray(embedding, jnp.result_type(float))
+    """The rows given, then rows that may not be chosen; columns are filled with 0."""
+    embedding = np.asarray(embedding, np.float32)
     n, q = embedding.shape
-    kept = jnp.zeros((1, q)) if retained is None else jnp.asarray(retained)
-    label = lambda v: jnp.broadcast_to(jnp.asarray(v, jnp.int32), (n,))  # noqa: E731
-    b = kept.shape[0]
+    rows = np.full((ROWS, COLUMNS), np.nan, np.float32)
+    rows[:n] = 0
+    rows[:n, :q] = embedding
+    kept = np.zeros((0, q)) if retained is None else np.asarray(retained)
+
+    def label(values, number, length):
+        values = np.broadcast_to(np.asarray(values, np.int32), (number,))
+        return jnp.asarray(_filled(values, (length,), 0))
+
     return Candidates(
-        embedding=embedding,
-        kind=label(0 if kind is None else kind),
-        group=label(0 if group is None else group),
-        available=jnp.ones(n, bool),
-        quota=jnp.asarray(quota, jnp.int32),
-        minimum=jnp.asarray(minimum, jnp.int32),
-        retained_embedding=kept.astype(embedding.dtype),
-        retained_mask=jnp.full(b, retained is not None),
-        retained_kind=jnp.broadcast_to(jnp.asarray(retained_kind, jnp.int32), (b,)),
+        embedding=jnp.asarray(rows),
+        kind=label(kind, n, ROWS),
+        group=label(group, n, ROWS),
+        available=jnp.arange(ROWS) < n,
+        quota=jnp.asarray(_filled(np.asarray(quota, int), (2,), 0), jnp.int32),
+        minimum=jnp.asarray(_filled(np.asarray(minimum, int), (4,), 0), jnp.int32),
+        retained_embedding=jnp.asarray(_filled(kept, (KEPT, COLUMNS), 0), jnp.float32),
+        retained_mask=jnp.arange(KEPT) < len(kept),
+        retained_kind=label(retained_kind, len(kept), KEPT),
     )
 
 
@@ -120,18 +151,15 @@ KEY = jax.random.key(7)
 class TestDegenerate:
     @pytest.mark.parametrize("name", SELECTORS)
     def test_twelve_candidates_at_two_positions(self, name):
-        if name == "fixed-shares":
-            pytest.skip("this one is for four kinds")
         data = _pool(np.repeat([[1.0, 2.0], [3.0, -1.0]], 6, axis=0))
-        assert len(set(_chosen(_select(SELECTORS[name](), data, 6, KEY)))) == 6
+        assert len(set(_chosen(_select(SELECTORS[name](), data, KEY)))) == 6
 
     @pytest.mark.parametrize("name", ["sampling", "kmeans", "greedy"])
     def test_all_zero_is_uniform(self, name):
         data = _pool(np.zeros((12, 3)), quota=(4,))
-        keys = jax.random.split(KEY, 3000)
-        index = _select_often(SELECTORS[name](), data, 4, keys).index
-        counts = np.bincount(np.asarray(index).ravel(), minlength=12)
-        assert np.all(np.abs(counts - 1000) < 5 * np.sqrt(3000 / 3 * 2 / 3))
+        index, _ = _select_often(SELECTORS[name](), data, 6000)
+        counts = np.bincount(index.ravel(), minlength=12)
+        assert np.all(np.abs(counts - 2000) < 5 * np.sqrt(6000 / 3 * 2 / 3))
 
     def test_the_origin_is_no_centre(self):
         # If the origin were a centre, the tight cluster beside it would be at distance
@@ -142,53 +170,42 @@ class TestDegenerate:
         far = np.array([100.0, 0.0]) + 0.05 * rng.normal(size=(10, 2))
         data = _pool(np.concatenate([near, far]), quota=(2,))
         for first in ("largest", "uniform"):
-            keys = jax.random.split(KEY, 300)
-            index = _select_often(KMeansPlusPlus(first), data, 2, keys).index
-            assert np.all(np.sum(np.asarray(index) < 10, axis=1) == 1)
+            index, _ = _select_often(KMeansPlusPlus(first), data)
+            assert np.mean(np.sum(index < 10, axis=1) == 1) > 0.998
         # and the far one alone is not told apart by its distance to the origin
-        firsts = np.asarray(
-            _select_often(KMeansPlusPlus("uniform"), data, 2, keys).index[:, 0]
-        )
-        assert 100 < np.sum(firsts < 10) < 200
+        assert 850 < np.sum(index[:, 0] < 10) < 1150
 
     def test_a_tight_cluster_far_away_keeps_its_digits(self):
         # Two positions 1e-4 apart at distance 10: the square of the gap is 1e-10 of
         # ‖x‖², below the rounding of ‖x‖² + ‖c‖² − 2x·c.
         x = np.array([[10.0, 0.0]] * 50 + [[10.0, 1e-4]])
-        index = _select_often(
-            KMeansPlusPlus("uniform"),
-            _pool(x, quota=(2,)),
-            2,
-            jax.random.split(KEY, 200),
-        ).index
-        assert np.all(np.any(np.asarray(index) == 50, axis=1))
+        index, _ = _select_often(KMeansPlusPlus("uniform"), _pool(x, quota=(2,)))
+        assert np.all(np.any(index == 50, axis=1))
 
     @pytest.mark.parametrize("name", SELECTORS)
     def test_asking_for_more_than_there_is(self, name):
-        if name == "fixed-shares":
-            pytest.skip("this one is for four kinds")
         data = _pool(np.random.default_rng(0).normal(size=(5, 2)), quota=(9,))
-        selection = _select(SELECTORS[name](), data, 9, KEY)
+        selection = _select(SELECTORS[name](), data, KEY)
         assert sorted(_chosen(selection)) == [0, 1, 2, 3, 4]
 
     @pytest.mark.parametrize("name", SELECTORS)
     def test_nothing_finite_or_nothing_wanted(self, name):
-        data = draw_candidates(np.random.default_rng(0))
+        data = _pool(np.random.default_rng(0).normal(size=(40, 3)), (6, 0))
         nothing = [
             dataclasses.replace(data, embedding=data.embedding * jnp.nan),
-            dataclasses.replace(data, available=jnp.zeros(40, bool)),
+            dataclasses.replace(data, available=jnp.zeros(ROWS, bool)),
             dataclasses.replace(data, quota=jnp.zeros(2, jnp.int32)),
         ]
         for empty in nothing:
-            assert _chosen(_select(SELECTORS[name](), empty, 16, KEY)) == []
+            assert _chosen(_select(SELECTORS[name](), empty, KEY)) == []
 
     @pytest.mark.parametrize("name", ["sampling", "kmeans", "greedy"])
     @pytest.mark.parametrize("scale", [1e-30, 1e-18, 1e18, 1e30])
     def test_the_scale_does_not_matter(self, name, scale):
         x = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
-        plain = _chosen(_select(SELECTORS[name](), _pool(x), 6, KEY))
-        scaled = _pool(jnp.asarray(x) * jnp.float32(scale))
-        chosen = _chosen(_select(SELECTORS[name](), scaled, 6, KEY))
+        plain = _chosen(_select(SELECTORS[name](), _pool(x), KEY))
+        scaled = _pool(x * np.float32(scale))
+        chosen = _chosen(_select(SELECTORS[name](), scaled, KEY))
         if name == "kmeans":  # the scaling itself rounds
             assert chosen[0] == plain[0]
             assert len(set(chosen)) == 6
@@ -203,7 +220,7 @@ def test_greedy_takes_the_best_under_budgets():
     pool = lambda minimum, quota: _pool(  # noqa: E731
         np.sqrt(score)[:, None], quota, minimum, kind, kind == 2
     )
-    pick = lambda *a: sorted(_chosen(_select(Greedy(), pool(*a), 6, KEY)))  # noqa: E731
+    pick = lambda *a: sorted(_chosen(_select(Greedy(), pool(*a), KEY)))  # noqa: E731
     assert pick((0, 0, 0), (3, 1)) == [0, 1, 2, 7]
     assert pick((1, 0, 1), (3, 1)) == [0, 1, 2, 7]
     assert pick((0, 1, 0), (3, 1)) == [0, 1, 6, 7]
@@ -215,13 +232,12 @@ def test_retained_points_are_centres():
     # Six positions; three of them are occupied by retained points.
     x = np.array([[1.0, 0], [0, 2.0], [3.0, 3.0], [-4.0, 1.0], [0, -5.0], [6.0, 0]])
     data = _pool(x, quota=(3,), retained=x[[5, 3, 1]])
-    keys = jax.random.split(KEY, 200)
-    index = np.sort(_select_often(KMeansPlusPlus("retained"), data, 3, keys).index)
-    assert np.all(index == [0, 2, 4])
+    index, _ = _select_often(KMeansPlusPlus("retained"), data)
+    assert np.all(np.sort(index, axis=1) == np.array([[0, 2, 4]]))
     # Without live rows it begins as usual, with the largest.
-    bare = dataclasses.replace(data, retained_mask=jnp.zeros(3, bool))
-    first = _select_often(KMeansPlusPlus("retained"), bare, 3, keys).index[:, 0]
-    assert np.all(first == 5)
+    bare = dataclasses.replace(data, retained_mask=jnp.zeros(KEPT, bool))
+    index, _ = _select_often(KMeansPlusPlus("retained"), bare)
+    assert np.all(index[:, 0] == 5)
 
 
 def test_groups_share_their_centres():
@@ -229,8 +245,8 @@ def test_groups_share_their_centres():
     x = np.array([[9.0, 0], [0, 1.0], [9.0, 0], [0, -3.0]])
     kind = [0, 0, 1, 1]
     data = _pool(x, (1, 1), (0, 0), kind, kind)
-    keys = jax.random.split(KEY, 200)
-    index = np.sort(_select_often(KMeansPlusPlus(), data, 2, keys).index, axis=1)
+    index, _ = _select_often(KMeansPlusPlus(), data)
+    index = np.sort(index, axis=1)
     # The first is 0 or 2 (equal norm), and the other group takes what is far from it.
     assert set(map(tuple, index.tolist())) <= {(0, 3), (1, 2)}
 
@@ -241,7 +257,7 @@ def test_importance_weights_are_unbiased(case):
     n = 12
     score = rng.exponential(size=n) ** 2 + 0.02
     kind = np.array([0] * 7 + [1] * 5)
-    minimum, quota, group = (0, 0), (5,), None
+    minimum, quota, group = (0, 0), (5,), 0
     if case == "minima":
         score[kind == 1] *= 0.1
         minimum = (1, 2)
@@ -251,15 +267,13 @@ def test_importance_weights_are_unbiased(case):
         quota, group = (3, 2), kind
     data = _pool(np.sqrt(score)[:, None], quota, minimum, kind, group)
     f = rng.normal(size=n) + 2
-    keys = jax.random.split(KEY, 20_000)
-    chosen = _select_often(Sampling(importance=True), data, 5, keys)
-    index, weight = np.asarray(chosen.index), np.asarray(chosen.weight, np.float64)
+    index, weight = _select_often(Sampling(importance=True), data, 20_000)
     for k in (0, 1):
         own = kind[index] == k
         number = np.maximum(own.sum(axis=1), 1)
         mean = np.sum(own * weight * f[index], axis=1) / number
         error = mean.mean() - f[kind == k].mean()
-        assert abs(error) < 4 * mean.std() / np.sqrt(len(keys))
+        assert abs(error) < 4 * mean.std() / np.sqrt(len(index))
         # The test can fail: without weights the mean is off.
         if case == "plain":
             bare = np.sum(own * f[index], axis=1) / number
@@ -267,10 +281,10 @@ def test_importance_weights_are_unbiased(case):
 
 
 def test_weights_are_one_unless_asked_for_and_clipped():
-    data = draw_candidates(np.random.default_rng(0))
-    assert np.all(_select(Sampling(), data, 16, KEY).weight == 1)
-    weight = _select(Sampling(importance=True, clip=0.5), data, 16, KEY).weight
-    assert np.max(weight[:11]) == 0.5
+    data = _pool(np.random.default_rng(0).normal(size=(40, 3)), (12, 0))
+    assert np.all(_select(Sampling(), data, KEY).weight == 1)
+    weight = _select(Sampling(importance=True, clip=0.5), data, KEY).weight
+    assert np.max(weight[:12]) == 0.5
 
 
 def _per_kind(data, selection):
@@ -283,11 +297,11 @@ class TestPerKindQuota:
 
     def split(self, shares, quota, retained=(), available=None, minimum=(0, 0, 0, 0)):
         x = np.random.default_rng(0).normal(size=(90, 2))
-        kept = np.zeros((max(len(retained), 1), 2)) if len(retained) else None
-        data = _pool(x, quota, minimum, self.kind, self.kind == 3, kept, retained or 0)
+        kept = np.zeros((len(retained), 2))
+        data = _pool(x, quota, minimum, self.kind, self.kind == 3, kept, retained)
         if available is not None:
             data = dataclasses.replace(data, available=jnp.asarray(available))
-        return _per_kind(data, _select(PerKindQuota(Sampling(), shares), data, 40, KEY))
+        return _per_kind(data, _select(PerKindQuota(Sampling(), shares), data, KEY))
 
     def test_shares_are_exact(self):
         assert self.split((0.8, 0.1, 0.1, 1), (30, 5)) == [24, 3, 3, 5]

@@ -193,7 +193,7 @@ def check_d2_sampling(
 def _check_potential(selector: AbstractSelector, seed: int) -> None:
     # 8 candidates at 3 positions: each of the first 3 draws is at a new position.
     x = np.array([[3.0, 0.1], [3.0, 0.3], [0.001, 7.0]])[[0, 0, 1, 1, 2, 2, 1, 0]]
-    draws = _sequences(selector, _small(x, quota=5), 5, seed, number=200)
+    draws = _sequences(selector, _small(x, quota=5), 5, seed, number=CHUNK)
     positions = np.unique(x, axis=0).shape[0]
     for draw in draws:
         centres = [x[draw[: k + 1]] for k in range(5)]
@@ -241,24 +241,29 @@ def _drawn(seed: int) -> list[Candidates]:
     ]
 
 
+ROWS, CHUNK, MOST = 9, 2500, 5  # one shape for all small pools: one compilation
+
+
 def _small(
     embedding: np.ndarray, quota: int, retained: np.ndarray | None = None
 ) -> Candidates:
-    """Candidates of the first of four kinds, all available."""
+    """Candidates of the first of four kinds; rows that may not be chosen fill up."""
     n, q = embedding.shape
-    kept = np.zeros((1, q)) if retained is None else retained
-    live = np.full(len(kept), retained is not None)
     number = jnp.result_type(float)
+    rows = np.full((ROWS, q), np.nan)
+    rows[:n] = embedding
     return Candidates(
-        embedding=jnp.asarray(embedding, number),
-        kind=jnp.zeros(n, jnp.int32),
-        group=jnp.zeros(n, jnp.int32),
-        available=jnp.ones(n, bool),
+        embedding=jnp.asarray(rows, number),
+        kind=jnp.zeros(ROWS, jnp.int32),
+        group=jnp.zeros(ROWS, jnp.int32),
+        available=jnp.arange(ROWS) < n,
         quota=jnp.asarray([quota, 0], jnp.int32),
         minimum=jnp.zeros(4, jnp.int32),
-        retained_embedding=jnp.asarray(kept, number),
-        retained_mask=jnp.asarray(live),
-        retained_kind=jnp.zeros(len(kept), jnp.int32),
+        retained_embedding=jnp.asarray(
+            np.zeros((2, q)) if retained is None else retained, number
+        ),
+        retained_mask=jnp.full(2, retained is not None),
+        retained_kind=jnp.zeros(2, jnp.int32),
     )
 
 
@@ -267,21 +272,28 @@ def _draw(selector, candidates: Candidates, size: int, keys) -> Selection:
     return jax.vmap(lambda key: selector(candidates, size, key=key))(keys)
 
 
-def _sequences(selector, candidates, size, seed, number=20_000) -> np.ndarray:
+def _sequences(selector, candidates, quota, seed, number=8 * CHUNK) -> np.ndarray:
     """The chosen indices for many keys, one key a row."""
-    keys = jax.random.split(jax.random.key(seed), number)
-    selection = _draw(selector, candidates, size, keys)
-    assert np.asarray(selection.mask).all(), "fewer are chosen than the quota asks for"
-    return np.asarray(selection.index)
+    index = []
+    for chunk in range(number // CHUNK):
+        key = jax.random.fold_in(jax.random.key(seed), chunk)
+        keys = jax.random.split(key, CHUNK)
+        selection = _draw(selector, candidates, MOST, keys)
+        wanted = np.arange(MOST) < quota
+        assert np.all(np.asarray(selection.mask) == wanted[None]), (
+            f"not exactly the quota of {quota} is chosen"
+        )
+        index.append(np.asarray(selection.index)[:, :quota])
+    return np.concatenate(index)
 
 
-def _inclusion(selector, candidates, size, seed, number) -> np.ndarray:
-    draws = _sequences(selector, candidates, size, seed, number)
+def _inclusion(selector, candidates, quota, seed, number) -> np.ndarray:
+    draws = _sequences(selector, candidates, quota, seed, number)
     return np.bincount(draws.ravel(), minlength=candidates.kind.shape[0])
 
 
 def _check_uniform(selector: AbstractSelector, seed: int) -> None:
-    n, size, number = 9, 3, 3000
+    n, size, number = ROWS, 3, 2 * CHUNK
     counts = _inclusion(selector, _small(np.zeros((n, 2)), size), size, seed, number)
     chance = size / n
     allowed = 5 * np.sqrt(number * chance * (1 - chance))
@@ -292,7 +304,7 @@ def _check_uniform(selector: AbstractSelector, seed: int) -> None:
 
 
 def _check_permutation(selector: AbstractSelector, seed: int) -> None:
-    n, size, number = 9, 3, 3000
+    n, size, number = ROWS, 3, 2 * CHUNK
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 2))
     x[4] = x[7]  # ties must not be broken by position either
