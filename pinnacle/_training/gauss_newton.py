@@ -150,7 +150,7 @@ class GaussNewton(AbstractResidualOptimiser):
         size = residual.size if linear.dual else parameters
         scale = linear.largest_eigenvalue(residual.size, residual.dtype)
         mu = state.damping * scale
-        solve = linear.solver(mu)
+        solve = linear.solver(mu, scale)
         before = self.momentum.astype(residual.dtype) * state.direction
         d = linear.direction(solve, residual - linear.forward(before))
         if self.iterations is None:

@@ -41,8 +41,16 @@ class AbstractLinearised(eqx.Module):
         """Gv, with G = JJᵀ or JᵀJ."""
 
     @abc.abstractmethod
-    def solver(self, mu: Float[Array, ""]) -> Callable[[Array], Array]:
-        """v ↦ (G + μI)⁻¹v. Not finite where the factorisation breaks down."""
+    def solver(
+        self, mu: Float[Array, ""], largest: Float[Array, ""]
+    ) -> Callable[[Array], Array]:
+        """v ↦ (G + μI)⁻¹v. Not finite where the factorisation breaks down.
+
+        **Arguments:**
+
+        - `mu`: μ.
+        - `largest`: an estimate of λ_max(G).
+        """
 
     def largest_eigenvalue(self, rows: int, dtype) -> Float[Array, ""]:
         """λ_max(G) from below, by a few power iterations; the same in both forms."""
@@ -79,7 +87,8 @@ class Dense(AbstractLinearised):
     def gram(self, v):
         return self.G @ v
 
-    def solver(self, mu):
+    def solver(self, mu, largest):
+        del largest
         damped = self.G + mu * jnp.eye(self.G.shape[0], dtype=self.G.dtype)
         operator = lx.MatrixLinearOperator(damped, lx.positive_semidefinite_tag)
         cholesky = lx.Cholesky()
@@ -122,17 +131,23 @@ class MatrixFree(AbstractLinearised):
     def gram(self, v):
         return self.jvp(self.vjp(v)) if self.dual else self.vjp(self.jvp(v))
 
-    def solver(self, mu):
+    def solver(self, mu, largest):
+        # Tolerances are elementwise and absolute: so the matrix is scaled to norm 1 and
+        # the right-hand side too. Stopped early, the solution is regularised further.
+        scale = jnp.where(largest + mu > 0, largest + mu, 1)
+
         def solve(v):
+            size = jnp.linalg.norm(v)
+            unit = v / jnp.where(size > 0, size, 1)
             operator = lx.FunctionLinearOperator(
-                lambda x: self.gram(x) + mu * x,
-                jax.eval_shape(lambda: v),
+                lambda x: (self.gram(x) + mu * x) / scale,
+                jax.eval_shape(lambda: unit),
                 lx.positive_semidefinite_tag,
             )
-            eps = float(jnp.finfo(v.dtype).eps)
-            cg = lx.CG(rtol=eps**0.5, atol=0.0, max_steps=self.iterations)
-            # Stopped early, conjugate gradients are a further regularisation.
-            return lx.linear_solve(operator, v, cg, throw=False).value
+            tolerance = float(jnp.finfo(v.dtype).eps) ** 0.5
+            cg = lx.CG(tolerance, tolerance, max_steps=self.iterations)
+            solution = lx.linear_solve(operator, unit, cg, throw=False)
+            return solution.value * (size / scale)
 
         return solve
 

@@ -1,0 +1,248 @@
+"""Gauss–Newton and its rivals: error over time, one run or a whole table.
+
+One run prints its course:
+
+    python tests/benchmarks/second_order.py run kdv uniform --seconds 60
+
+A table runs every (problem, method, seed) that its folder does not hold yet, writes one
+CSV file a run, and prints medians in Markdown; it can be stopped and started again:
+
+    python tests/benchmarks/second_order.py table results/ --seeds 5
+
+Times are those of the fit alone, compilation included, as wall and CPU seconds of one
+thread. Run it on a quiet core, `taskset -c 0`, with
+XLA_FLAGS=--xla_cpu_multi_thread_eigen=false.
+"""
+
+import argparse
+import csv
+import dataclasses
+import math
+import pathlib
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.random as jr
+import optax
+
+import pinnacle as pn
+from pinnacle import nn, problems
+from pinnacle.experiment import MethodSettings, make_method
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """A problem with the network and the numbers that it is run with."""
+
+    problem: Callable[[], problems.Problem]
+    points: int
+    optimiser: Mapping[str, Any]
+    width_depth: tuple[int, int] | None = None
+    pde_share: float = 0.8
+    pool: tuple[int, int] = (1200, 300)
+
+
+def failure_case() -> problems.Problem:
+    """u_t + 30 u_x = 0, u0 = sin x on (0, 2π) × (0, 1), on which Adam fails.
+
+    Written in x/2π and 2t, the coordinates of the catalogue's advection problem.
+    """
+    return problems.advection(15 / (2 * math.pi), problems.Sine())
+
+
+PRESETS = {
+    "kdv": Preset(problems.kdv, 300, {"damping": 1e-6, "floor": 1e-8}),
+    "diffusion": Preset(problems.diffusion, 100, {"damping": 1e-4, "floor": 1e-6}),
+    "burgers": Preset(problems.burgers, 500, {"damping": 1e-6, "floor": 1e-8}, (64, 4)),
+    "advection": Preset(
+        problems.advection, 500, {"damping": 1e-6, "floor": 1e-8}, (64, 4)
+    ),
+    "advection-30": Preset(
+        failure_case, 300, {"damping": 1e-6, "floor": 1e-8}, (32, 4)
+    ),
+}
+
+METHODS = ("uniform", "hammersley", "rad", "pinnacle-s", "pinnacle-k", "leverage")
+OPTIMISERS = ("gauss-newton", "adam", "lbfgs")
+COLUMNS = ("step", "wall", "cpu", "relative_l2", "mse", "loss")
+
+
+def pipeline(preset: Preset, problem, method: str) -> pn.SelectionPipeline:
+    """The selection method by name, drawn afresh every time it is asked."""
+    settings = MethodSettings(
+        budget=preset.points,
+        new=preset.points,
+        select_every=1,
+        pool=preset.pool,
+        pde_share=preset.pde_share,
+    )
+    if method != "leverage":
+        base = "-no-retention" if method.startswith("pinnacle") else ""
+        return make_method(method + base, problem.space, settings).pipeline
+    return leverage(preset, problem)
+
+
+def leverage(preset: Preset, problem) -> pn.SelectionPipeline:
+    """Sampling ∝ ridge leverage scores with importance weights in the loss."""
+    sizes = [preset.pool[0 if c.fills_domain else 1] for c in problem.space.components]
+    return pn.SelectionPipeline(
+        space=problem.space,
+        pool=pn.CandidatePool(sizes, pn.Uniform(), everywhere=False),
+        estimator=pn.Nystrom(300),
+        criterion=pn.Leverage(preset.optimiser["floor"]),
+        selector=pn.Sampling(importance=True),
+        retention=pn.KeepNone(),
+        budget=preset.points,
+    )
+
+
+def make_optimiser(name: str, preset: Preset, options: Mapping[str, Any]):
+    if name == "gauss-newton":
+        return pn.GaussNewton(**{**preset.optimiser, **options})
+    return pn.lbfgs() if name == "lbfgs" else optax.adam(1e-3)
+
+
+def make_model(preset: Preset, problem, *, key) -> pn.Model:
+    if preset.width_depth is None:
+        return problem.model(key=key)
+    width, depth = preset.width_depth
+    return pn.Model(nn.MLP(problem.space.dim, 1, width, depth, key=key))
+
+
+def run(name: str, method: str, arguments: argparse.Namespace, seed: int) -> list[dict]:
+    """One run until its time is up: rows of COLUMNS, and what the optimiser reports."""
+    preset = PRESETS[name]
+    if arguments.points:
+        preset = dataclasses.replace(preset, points=arguments.points)
+    problem = preset.problem()
+    options = {"damping": arguments.damping, "floor": arguments.floor}
+    options |= {"momentum": arguments.momentum}
+    options = {k: v for k, v in options.items() if v is not None}
+    metrics = problem.metrics(problem.solve())
+    rows, wall, cpu = [], time.perf_counter(), time.process_time()
+
+    def record(progress: pn.Progress) -> bool:
+        if progress.selection is not None:
+            return False
+        clocks = {
+            "wall": time.perf_counter() - wall,
+            "cpu": time.process_time() - cpu,
+        }
+        rows.append({**progress.row, **clocks})
+        if not arguments.quiet:
+            print("  ".join(f"{k} {rows[-1][k]:.4g}" for k in COLUMNS), flush=True)
+        return clocks[arguments.clock] > arguments.seconds
+
+    pn.fit(
+        pipeline(preset, problem, method),
+        make_model(preset, problem, key=jr.key(seed)),
+        make_optimiser(arguments.optimiser, preset, options),
+        steps=10**7,
+        key=jr.key(seed + 1000),
+        trigger=pn.EveryN(arguments.every),
+        metrics=metrics,
+        report_every=arguments.report_every,
+        callbacks=[record],
+        throw=False,
+    )
+    return rows
+
+
+def table(arguments: argparse.Namespace) -> None:
+    """All runs that are still missing, one CSV file each; then the medians."""
+    folder = pathlib.Path(arguments.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    arguments.quiet = True
+    for name in arguments.problems:
+        for method in arguments.methods:
+            for seed in range(arguments.seeds):
+                path = folder / f"{name}_{arguments.optimiser}_{method}_{seed}.csv"
+                if not path.exists():
+                    write(path, run(name, method, arguments, seed))
+    summary(arguments, folder)
+
+
+def write(path: pathlib.Path, rows: list[dict]) -> None:
+    """Under another name first: a file that exists is complete."""
+    partial = path.with_suffix(".partial")
+    names = dict.fromkeys(name for row in rows for name in row)
+    with partial.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(names))
+        writer.writeheader()
+        writer.writerows(rows)
+    partial.rename(path)
+
+
+def summary(arguments: argparse.Namespace, folder: pathlib.Path) -> None:
+    print("| problem | method | seeds | median L2, end | best | worst | s to 1 % |")
+    print("|---|---|---|---|---|---|---|")
+    for name in arguments.problems:
+        for method in arguments.methods:
+            pattern = f"{name}_{arguments.optimiser}_{method}_*.csv"
+            runs = [read(path) for path in sorted(folder.glob(pattern))]
+            if runs:
+                print(line(name, method, runs, arguments.clock))
+
+
+def read(path: pathlib.Path) -> list[dict[str, float]]:
+    with path.open(newline="") as file:
+        return [
+            {k: float(row[k]) for k in COLUMNS if row[k]}
+            for row in csv.DictReader(file)
+        ]
+
+
+def line(name: str, method: str, runs: list[list[dict]], clock: str) -> str:
+    """A run's error is the median of its last five reports, as it fluctuates."""
+    errors = [statistics.median(r["relative_l2"] for r in rows[-5:]) for rows in runs]
+    reached = [
+        next((r[clock] for r in rows if r["relative_l2"] <= 0.01), float("inf"))
+        for rows in runs
+    ]
+    return (
+        f"| {name} | {method} | {len(runs)} | {statistics.median(errors):.2e} "
+        f"| {min(errors):.2e} | {max(errors):.2e} | {statistics.median(reached):.1f} |"
+    )
+
+
+def parse() -> argparse.Namespace:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--seconds", type=float, default=60.0)
+    common.add_argument("--clock", choices=("wall", "cpu"), default="cpu")
+    common.add_argument("--optimiser", choices=OPTIMISERS, default=OPTIMISERS[0])
+    common.add_argument("--points", type=int, help="of a step; default: the preset's")
+    common.add_argument("--every", type=int, default=1, help="steps on the same points")
+    common.add_argument("--report-every", type=int, default=20)
+    for number in ("--damping", "--floor", "--momentum"):
+        common.add_argument(number, type=float, help="default: the preset's")
+    common.add_argument("--float32", action="store_true")
+    common.add_argument("--quiet", action="store_true")
+    parser = argparse.ArgumentParser(description="Gauss–Newton: error over time.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("run", parents=[common])
+    one.add_argument("problem", choices=PRESETS)
+    one.add_argument("method", choices=METHODS)
+    one.add_argument("--seeds", type=int, default=1)
+    many = commands.add_parser("table", parents=[common])
+    many.add_argument("folder")
+    many.add_argument("--problems", nargs="+", choices=PRESETS, default=list(PRESETS))
+    many.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    many.add_argument("--seeds", type=int, default=5)
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse()
+    jax.config.update("jax_enable_x64", not arguments.float32)
+    if arguments.command == "table":
+        return table(arguments)
+    for seed in range(arguments.seeds):
+        run(arguments.problem, arguments.method, arguments, seed)
+    return None
+
+
+if __name__ == "__main__":
+    main()
