@@ -16,6 +16,8 @@ def _number(value) -> Array:
     return jnp.asarray(value, jnp.result_type(float))
 
 
+# On points that change at every step, less damping fits each batch and no other point.
+_FLOOR = 1e-8
 _REFUSED = 10.0  # by which a refused step multiplies the damping
 
 
@@ -58,8 +60,9 @@ class GaussNewton(AbstractResidualOptimiser):
     **Arguments:**
 
     - `damping`: μ/λ_max of the first step.
-    - `floor`: smallest μ/λ_max; `None` for 10 ε of the parameters' dtype. With 0,
-      exactly dependent rows make the factorisation fail, and the step is refused.
+    - `floor`: smallest μ/λ_max; `None` for the larger of 1e-8 and 10 ε of the
+      parameters' dtype. With 0, exactly dependent rows make the factorisation fail, and
+      the step is refused.
     - `factor`: by which the damping changes, > 1; a refused step makes it 10 × larger.
     - `momentum`: m, from 0 to below 1.
     - `lengths`: how many step lengths 1, ½, ¼, … are tried (in parallel).
@@ -71,7 +74,7 @@ class GaussNewton(AbstractResidualOptimiser):
     **Raises:** `ValueError` for a number outside of these ranges.
     """
 
-    damping: Float[Array, ""] = eqx.field(converter=_number, default=1e-3)
+    damping: Float[Array, ""] = eqx.field(converter=_number, default=1e-6)
     floor: Float[Array, ""] | None = eqx.field(
         converter=lambda f: None if f is None else _number(f), default=None
     )
@@ -181,7 +184,8 @@ class GaussNewton(AbstractResidualOptimiser):
         return jnp.maximum(jnp.where(refused, raised, adapted), self._floor(dtype))
 
     def _floor(self, dtype) -> Float[Array, ""]:
-        floor = 10 * jnp.finfo(dtype).eps if self.floor is None else self.floor
+        rounding = 10 * float(jnp.finfo(dtype).eps)
+        floor = max(_FLOOR, rounding) if self.floor is None else self.floor
         return jnp.asarray(floor, dtype)
 
 
