@@ -117,6 +117,8 @@ def spread(points: int, sizes: Sequence[int]) -> list[int]:
     shares = np.maximum(np.floor(exact), np.asarray(sizes) > 0).astype(int)
     for kind in np.argsort(np.floor(exact) - exact, kind="stable"):
         shares[kind] += int(shares.sum() < points and shares[kind] < sizes[kind])
+    while shares.sum() > max(points, np.count_nonzero(sizes)):
+        shares[np.argmax(shares)] -= 1
     return shares.tolist()
 
 
