@@ -1,6 +1,7 @@
 """The paper's two methods, with its defaults, for any space."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ._criterion import AbstractConvergenceCriterion, ConvergenceDegree
 from ._ntk import AbstractNTKEstimator, Nystrom
@@ -11,7 +12,9 @@ from ._selector import AbstractSelector, KMeansPlusPlus, Sampling
 from ._space import AugmentedSpace, CandidatePool
 
 
-def pinnacle_k(space: AugmentedSpace, *, budget: int, **parts) -> SelectionPipeline:
+def pinnacle_k(
+    space: AugmentedSpace, *, budget: int, **parts: Any
+) -> SelectionPipeline:
     """PINNACLE-K: K-means++ seeding on the embedding of the convergence degree.
 
     **Arguments:**
@@ -27,15 +30,19 @@ def pinnacle_k(space: AugmentedSpace, *, budget: int, **parts) -> SelectionPipel
 
     The pipeline. Raises `ValueError` as [`SelectionPipeline`][] does.
     """
-    return _compose(space, budget, **{"selector": KMeansPlusPlus()} | parts)
+    parts.setdefault("selector", KMeansPlusPlus())
+    return _compose(space, budget, **parts)
 
 
-def pinnacle_s(space: AugmentedSpace, *, budget: int, **parts) -> SelectionPipeline:
+def pinnacle_s(
+    space: AugmentedSpace, *, budget: int, **parts: Any
+) -> SelectionPipeline:
     """PINNACLE-S: sampling without replacement, p(z) ∝ α̂(z).
 
     The arguments are those of [`pinnacle_k`][].
     """
-    return _compose(space, budget, **{"selector": Sampling()} | parts)
+    parts.setdefault("selector", Sampling())
+    return _compose(space, budget, **parts)
 
 
 def _compose(
