@@ -517,7 +517,6 @@ def test_leverage_of_the_exact_kernel_in_a_pipeline():
         ("floor", -1.0),
         ("factor", 1.0),
         ("momentum", 1.0),
-        ("longest", 1.5),
         ("lengths", 0),
         ("patience", 0),
         ("iterations", 0),

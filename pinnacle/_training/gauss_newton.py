@@ -46,7 +46,7 @@ class GaussNewton(AbstractResidualOptimiser):
           = m d₋ + Jᵀ(JJᵀ + μI)⁻¹(R − m J d₋),
         θ ← θ − s d,
 
-    with the step length s among ℓ, ℓ/2, ℓ/4, … that lowers ½‖R‖² most. JJᵀ, the NTK of
+    with the step length s among 1, ½, ¼, … that lowers ½‖R‖² most. JJᵀ, the NTK of
     the training set, is rows × rows; with more rows than parameters the equal form
     (JᵀJ + μI)⁻¹Jᵀ is taken. The damping falls while the linear model predicts the loss
     well, and grows when it does not (Levenberg–Marquardt). A step that would not lower
@@ -65,9 +65,7 @@ class GaussNewton(AbstractResidualOptimiser):
       the step is refused.
     - `factor`: by which the damping changes, > 1; a refused step makes it 10 × larger.
     - `momentum`: m, from 0 to below 1.
-    - `longest`: the longest step length ℓ, from above 0 to 1. Below 1 the steps average
-      over about 1/ℓ training sets, if these change at every step.
-    - `lengths`: how many step lengths ℓ, ℓ/2, ℓ/4, … are tried (in parallel).
+    - `lengths`: how many step lengths 1, ½, ¼, … are tried (in parallel).
     - `patience`: so many refusals in a row end the run.
     - `iterations`: `None` forms J and solves by Cholesky; a number solves by that many
       conjugate gradient iterations at most, with products of J only.
@@ -82,7 +80,6 @@ class GaussNewton(AbstractResidualOptimiser):
     )
     factor: Float[Array, ""] = eqx.field(converter=_number, default=2.0)
     momentum: Float[Array, ""] = eqx.field(converter=_number, default=0.0)
-    longest: Float[Array, ""] = eqx.field(converter=_number, default=1.0)
     lengths: int = eqx.field(static=True, default=8)
     patience: int = eqx.field(static=True, default=10)
     iterations: int | None = eqx.field(static=True, default=None)
@@ -169,8 +166,7 @@ class GaussNewton(AbstractResidualOptimiser):
         self, flat_rows, theta: Float[Array, " P"], d: Float[Array, " P"]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The step length of the smallest loss, and that loss (∞ if none is finite)."""
-        halvings = 0.5 ** jnp.arange(self.lengths, dtype=theta.dtype)
-        lengths = self.longest.astype(theta.dtype) * halvings
+        lengths = 0.5 ** jnp.arange(self.lengths, dtype=theta.dtype)
         losses = jax.vmap(lambda s: _half_square(flat_rows(theta - s * d)))(lengths)
         losses = jnp.where(jnp.isfinite(losses), losses, jnp.inf)
         best = jnp.argmin(losses)
@@ -183,8 +179,7 @@ class GaussNewton(AbstractResidualOptimiser):
         refused = length == 0
         # From 0, too, a refusal must lead somewhere.
         raised = jnp.maximum(damping * _REFUSED, jnp.finfo(dtype).eps)
-        good = (trust > 0.75) & (length == self.longest.astype(dtype))
-        adapted = jnp.where(good, damping / factor, damping)
+        adapted = jnp.where((trust > 0.75) & (length == 1), damping / factor, damping)
         adapted = jnp.where(trust < 0.25, damping * factor, adapted)
         return jnp.maximum(jnp.where(refused, raised, adapted), self._floor(dtype))
 
@@ -203,7 +198,6 @@ def _check_numbers(optimiser: GaussNewton) -> None:
         "damping": (lambda v: v >= 0, "a number ≥ 0"),
         "floor": (lambda v: v >= 0, "a number ≥ 0, or None"),
         "factor": (lambda v: v > 1, "a number > 1, for instance 2"),
-        "longest": (lambda v: (v > 0) & (v <= 1), "a number from above 0 to 1"),
         "momentum": (lambda v: (v >= 0) & (v < 1), "a number from 0 to below 1"),
     }
     for name, (holds, what) in ranges.items():
