@@ -11,7 +11,7 @@ CHECKS = (
     ("ruff", "format", "--check", "."),
     ("ruff", "check", "."),
     ("pyright", "--pythonpath", sys.executable),
-    ("pytest", "-n", "2"),
+    ("pytest", "-n", "2", "--dist", "loadfile", "--durations", "25"),
 )
 
 

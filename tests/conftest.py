@@ -1,12 +1,21 @@
 """Strict JAX settings for every test, and a fixture for each precision."""
 
+from pathlib import Path
+
 import jax
 import jaxtyping
 import pytest
 
 
+CACHE = Path(__file__).parent.parent / ".pytest_cache" / "compiled"
+
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "standard")
+
+# What one test has compiled, another does not compile again: kept for the next run too.
+jax.config.update("jax_compilation_cache_dir", str(CACHE))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 
 @pytest.fixture
@@ -23,10 +32,14 @@ def both_precisions(request):
         yield request.param
 
 
-@pytest.fixture(scope="module")
-def quick_compile():
-    """Compile without most of XLA's optimisations: half the time, slower code."""
-    jax.config.update("jax_disable_most_optimizations", True)
+@pytest.fixture(scope="module", autouse=True)
+def quick_compile(request):
+    """Compile without most of XLA's optimisations: half the time, slower code.
+
+    Modules that set `OPTIMISED = True` compile as users do.
+    """
+    quick = not getattr(request.module, "OPTIMISED", False)
+    jax.config.update("jax_disable_most_optimizations", quick)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
 

@@ -28,6 +28,9 @@ from pinnacle.problems._reference import (
 )
 
 
+OPTIMISED = True  # long integrations
+
+
 # Central difference of order 8 for a first derivative.
 STENCIL = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0, 4 / 5, -1 / 5, 4 / 105])
 STENCIL = np.append(STENCIL, -1 / 280)
