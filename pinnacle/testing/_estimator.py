@@ -67,16 +67,16 @@ def check_estimator(
     check = _Check(estimator, case, cross, jax.random.key(seed))
     rng = np.random.default_rng(seed)
     _check_spectrum(check)
-    _check_masked(check)
-    _check_same_key(check)
-    _check_order(check, rng)
-    _check_chunk(check)
-    _check_scaling(check)
     if exact:
         _check_exact(check)
         _check_growth(check, rng)
     if projection or exact:
         _check_projection(check)
+    _check_masked(check)
+    _check_same_key(check)
+    _check_order(check, rng)
+    _check_chunk(check)
+    _check_scaling(check)
     if unbiased:
         _check_unbiased(check)
 
