@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from numpy.typing import ArrayLike
 
 from pinnacle._selector import (
     AbstractSelector,
@@ -118,7 +119,13 @@ def _filled(values, shape, fill):
 
 
 def _pool(
-    embedding, quota=(6,), minimum=(), kind=0, group=0, retained=None, retained_kind=0
+    embedding: ArrayLike,
+    quota: ArrayLike = (6,),
+    minimum: ArrayLike = (),
+    kind: ArrayLike = 0,
+    group: ArrayLike = 0,
+    retained: ArrayLike | None = None,
+    retained_kind: ArrayLike = 0,
 ) -> Candidates:
     """The rows given, then rows that may not be chosen; columns are filled with 0."""
     embedding = np.asarray(embedding, np.float32)
@@ -234,10 +241,13 @@ def test_retained_points_are_centres():
     data = _pool(x, quota=(3,), retained=x[[5, 3, 1]])
     index, _ = _select_often(KMeansPlusPlus("retained"), data)
     assert np.all(np.sort(index, axis=1) == np.array([[0, 2, 4]]))
-    # Without live rows it begins as usual, with the largest.
-    bare = dataclasses.replace(data, retained_mask=jnp.zeros(KEPT, bool))
-    index, _ = _select_often(KMeansPlusPlus("retained"), bare)
-    assert np.all(index[:, 0] == 5)
+    # Without live rows, or with nothing finite, it begins as usual, with the largest.
+    for bare in (
+        dataclasses.replace(data, retained_mask=jnp.zeros(KEPT, bool)),
+        dataclasses.replace(data, retained_embedding=data.retained_embedding * jnp.nan),
+    ):
+        index, _ = _select_often(KMeansPlusPlus("retained"), bare)
+        assert np.all(index[:, 0] == 5)
 
 
 def test_groups_share_their_centres():

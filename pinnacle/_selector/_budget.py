@@ -12,9 +12,17 @@ from jaxtyping import Array, Bool, Float, Int32
 from .._types import Candidates
 
 
+def largest_entry(embedding: Float[Array, "n q"]) -> Float[Array, " n"]:
+    """max_i |φ_i(z)|; not finite where any entry is not.
+
+    Written as two plain reductions, for which XLA stores no second embedding.
+    """
+    return jnp.maximum(jnp.max(embedding, axis=1), -jnp.min(embedding, axis=1))
+
+
 def log_scores(embedding: Float[Array, "n q"]) -> Float[Array, " n"]:
     """log ‖φ(z)‖², safe for every φ that the dtype can hold; −∞ where φ = 0."""
-    largest = jnp.max(jnp.abs(embedding), axis=1)
+    largest = largest_entry(embedding)
     scale = jnp.where(largest > 0, largest, 1)
     relative = jnp.sum(jnp.square(embedding / scale[:, None]), axis=1)
     return 2 * jnp.log(largest) + jnp.log(jnp.where(largest > 0, relative, 1))
@@ -22,7 +30,7 @@ def log_scores(embedding: Float[Array, "n q"]) -> Float[Array, " n"]:
 
 def eligible(candidates: Candidates) -> Bool[Array, " n"]:
     """Available, and every entry of the embedding finite."""
-    return candidates.available & jnp.all(jnp.isfinite(candidates.embedding), axis=1)
+    return candidates.available & jnp.isfinite(largest_entry(candidates.embedding))
 
 
 def group_of_kind(candidates: Candidates) -> Int32[Array, " kinds"]:

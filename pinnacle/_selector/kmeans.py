@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray
 
 from .._types import Candidates, Selection
-from ._budget import count_by, eligible, group_of_kind, log_scores
+from ._budget import count_by, eligible, group_of_kind, largest_entry, log_scores
 from .base import AbstractSelector
 
 
@@ -79,7 +79,7 @@ class KMeansPlusPlus(AbstractSelector):
         if self.first == "largest":
             return fresh, nowhere
         distance = _to_nearest_retained(candidates, scale)
-        return jnp.where(jnp.any(candidates.retained_mask), distance, fresh), distance
+        return jnp.where(jnp.isfinite(distance), distance, fresh), distance
 
 
 class _Progress(eqx.Module):
@@ -128,11 +128,16 @@ class _Progress(eqx.Module):
 def _inverse_scale(
     embedding: Float[Array, "n q"], may: Bool[Array, " n"]
 ) -> Float[Array, ""]:
-    """A power of two that brings the largest |φ_i| near 1: multiplying by it is exact,
-    no square overflows and few underflow."""
-    largest = jnp.max(jnp.abs(embedding), initial=0, where=may[:, None])
+    """1 for embeddings of ordinary size, else the power of two that makes them so.
+
+    Multiplying by it is exact; no square overflows and few underflow.
+    """
+    largest = jnp.max(largest_entry(embedding), initial=0, where=may)
     _, exponent = jnp.frexp(largest)
-    return jnp.ldexp(jnp.ones_like(largest), -jnp.clip(exponent, -120, 120))
+    ordinary = (exponent > -20) & (exponent < 40)
+    return jnp.ldexp(
+        jnp.ones_like(largest), jnp.where(ordinary, 0, -jnp.clip(exponent, -120, 120))
+    )
 
 
 def _squared_distance(
@@ -142,9 +147,13 @@ def _squared_distance(
 
     By direct differences: a duplicate of a centre is at distance exactly 0, which
     ‖x‖² + ‖c‖² − 2x·c is not; a tight cluster far from the origin keeps its digits.
+    The multiplication costs half as much again, hence only where it is needed.
     """
-    difference = embedding * scale - (centre * scale)[None]
-    return jnp.sum(jnp.square(difference), axis=1)
+    return jax.lax.cond(
+        scale == 1,
+        lambda: jnp.sum(jnp.square(embedding - centre[None]), axis=1),
+        lambda: jnp.sum(jnp.square((embedding - centre[None]) * scale), axis=1),
+    )
 
 
 def _to_nearest_retained(
@@ -152,16 +161,27 @@ def _to_nearest_retained(
 ) -> Float[Array, " n"]:
     """D² to the retained points; ∞ without any.
 
-    The nearest is found with one matrix product, its distance by direct difference.
+    The nearest is found with one matrix product for some thousand candidates at a
+    time, its distance by direct difference.
     """
-    retained, mask = candidates.retained_embedding * scale, candidates.retained_mask
-    mask = mask & jnp.all(jnp.isfinite(retained), axis=1)
+    embedding, retained = candidates.embedding, candidates.retained_embedding * scale
+    mask = candidates.retained_mask & jnp.isfinite(largest_entry(retained))
     retained = jnp.where(mask[:, None], retained, 0)
-    product = (candidates.embedding * scale) @ retained.T
-    far = jnp.sum(jnp.square(retained), axis=1)[None] - 2 * product
-    nearest = jnp.argmin(jnp.where(mask[None], far, jnp.inf), axis=1)
-    gap = candidates.embedding * scale - retained[nearest]
-    return jnp.where(jnp.any(mask), jnp.sum(jnp.square(gap), axis=1), jnp.inf)
+    square = jnp.where(mask, jnp.sum(jnp.square(retained), axis=1), jnp.inf)
+    n = embedding.shape[0]
+    size = min(n, 4096)
+
+    def chunk(i, distance):
+        start = jnp.minimum(i * size, n - size)
+        rows = jax.lax.dynamic_slice_in_dim(embedding, start, size) * scale
+        # argmin ‖x − c‖² = argmin ‖c‖² − 2x·c
+        nearest = jnp.argmin(square[None] - 2 * (rows @ retained.T), axis=1)
+        gap = jnp.sum(jnp.square(rows - retained[nearest]), axis=1)
+        return jax.lax.dynamic_update_slice_in_dim(distance, gap, start, axis=0)
+
+    nowhere = jnp.full(n, jnp.inf, embedding.dtype)
+    steps = jnp.where(jnp.any(mask), -(-n // size), 0)
+    return jax.lax.fori_loop(0, steps, chunk, nowhere)
 
 
 def _draw(
