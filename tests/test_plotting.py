@@ -98,7 +98,7 @@ def test_each_kind_has_its_own_marker_and_colour():
         _reference(2), [np.zeros((20, 1))], **_points(2, 1), names=NAMES
     )
     first = _scatters(figure.axes[0])[::2]
-    assert len({tuple(np.asarray(c.get_facecolor())[0, :3]) for c in first}) == 3
+    assert len({tuple(np.asarray(c.get_edgecolor())[0, :3]) for c in first}) == 3
     assert len({np.asarray(c.get_paths()[0].vertices).tobytes() for c in first}) == 3
 
 

@@ -64,7 +64,10 @@ class MLP(AbstractNetwork):
         self.activations = (as_activation(activation),) * depth
 
     def __call__(self, x: Float[Array, " d"]) -> Float[Array, " outputs"]:
-        return self.derivatives(x, ((),))[0]
+        *hidden, last = zip(self.weights, self.biases, strict=True)
+        for (weight, bias), activation in zip(hidden, self.activations, strict=True):
+            x = activation(weight @ x + bias)
+        return last[0] @ x + last[1]
 
     def derivatives(self, x, indices):
         needed = closure(indices)
