@@ -11,7 +11,16 @@ CHECKS = (
     ("ruff", "format", "--check", "."),
     ("ruff", "check", "."),
     ("pyright", "--pythonpath", sys.executable),
-    ("pytest", "-n", "2", "--dist", "loadfile", "--durations", "25"),
+    (
+        "pytest",
+        "-n",
+        "2",
+        "--dist",
+        "loadfile",
+        "--no-loadscope-reorder",
+        "--durations",
+        "9",
+    ),
 )
 
 
