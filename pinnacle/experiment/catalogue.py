@@ -46,7 +46,7 @@ _QUICK: dict[str, Any] = {
     "normalise": True,
     "width": 32,
     "depth": 3,
-    "steps": 300,
+    "steps": 700,
     "budget": 600,
     "new": 300,
     "select_every": 25,
