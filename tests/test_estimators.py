@@ -38,9 +38,6 @@ from pinnacle.testing import check_estimator, draw_estimator_case
 from pinnacle.testing._estimator import dense_jacobian
 
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
-
-
 ESTIMATORS = {
     "exact": (Exact(), {"exact": True}),
     "exact with coefficients": (Exact(coefficients=True), {"exact": True}),

@@ -44,7 +44,6 @@ from pinnacle.experiment import MethodSettings, make_method, method_names
 from pinnacle.experiment.methods import shares
 
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
 SETTINGS = MethodSettings(
     budget=20, new=7, select_every=50, pool=(30, 10), references=9
 )

@@ -44,7 +44,6 @@ from pinnacle._pipeline import _select
 from pinnacle.nn import Apply
 
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
 BUDGET, NEW = 12, 5
 
 

@@ -20,7 +20,6 @@ from pinnacle.problems import (
 )
 
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
 PROBLEMS = {
     "advection": advection,
     "advection-timing": advection_timing,

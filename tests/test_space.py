@@ -44,9 +44,6 @@ from pinnacle import (
 )
 
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
-
-
 # ---------------------------------------------------------------- static mistakes
 
 

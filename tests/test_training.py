@@ -55,7 +55,6 @@ from pinnacle._training import fit as _fit_function
 from pinnacle._training.layout import SLOTS, choose_layout, empty_layouts
 
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
 RAD = pipeline()
 ADAM = optax.adam(1e-2)
 TRIGGER = EveryN(10)

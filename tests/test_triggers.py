@@ -22,7 +22,6 @@ from pinnacle.nn import Apply
 from pinnacle.testing import check_trigger
 
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
 BEFORE, AFTER = model(seed=0), model(seed=1)
 
 
