@@ -9,6 +9,7 @@ from ._criterion import (
     ConvergenceDegree as ConvergenceDegree,
     GradientNorm as GradientNorm,
     Leverage as Leverage,
+    MixedWithUniform as MixedWithUniform,
     Pointwise as Pointwise,
     ResidualPower as ResidualPower,
     Tempered as Tempered,

@@ -166,8 +166,8 @@ class _Interrupts:
 def _with_callback(monkeypatch, callback):
     train = cli.train
 
-    def changed(experiment, reference, callbacks=(), state=None):
-        return train(experiment, reference, [*callbacks, callback], state)
+    def changed(experiment, callbacks=(), state=None):
+        return train(experiment, [*callbacks, callback], state)
 
     monkeypatch.setattr(cli, "train", changed)
 

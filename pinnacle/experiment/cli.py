@@ -214,14 +214,14 @@ def _train(
     begin = time.perf_counter()
     problem = experiment.problem
     with console.status(f"{problem.title}: reference solution"):
-        reference = problem.solve()
+        reference = experiment.reference
     solved = time.perf_counter()
     watch, clock = Watch(console, experiment.config, state), CompileClock()
     with watch, clock:
         recorder = Recorder(folder, problem, reference, watch)
         if state is not None:
             recorder.load(state)
-        done = train(experiment, reference, [recorder], state)
+        done = train(experiment, [recorder], state)
     trained = time.perf_counter()
     recorder.save(done.state)
     figures = recorder.figures(done.model) if draw else []

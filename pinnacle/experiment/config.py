@@ -16,7 +16,7 @@ from .catalogue import (
     choose,
     suggestion,
 )
-from .methods import MethodSettings
+from .methods import ESTIMATORS, MethodSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,8 +31,9 @@ class RunConfig:
     - `steps`: optimiser steps in all; `decay_steps` of them until the learning rate
       has decayed, all of them if `None`.
     - `learning_rate`: at the start.
-    - `budget`, `new`, `select_every`, `pool`, `pde_share`, `references`, `drift`,
-      `look_every`: see `MethodSettings`.
+    - `budget`, `new`, `select_every`, `pool`, `pde_share`, `estimator`, `references`,
+      `early`, `drift`, `look_every`, `experimental_per_round`,
+      `experimental_capacity`, `experimental_pool`: see `MethodSettings`.
     - `width`, `depth`: of the network's hidden layers, `None` for the problem's own.
     - `normalise`: whether the network sees coordinates scaled to [−1, 1].
     - `report_every`: steps between two rows of the history.
@@ -54,9 +55,14 @@ class RunConfig:
     select_every: int
     pool: tuple[int, int]
     pde_share: float
+    estimator: str
     references: int
+    early: bool | None
     drift: float
     look_every: int
+    experimental_per_round: int
+    experimental_capacity: int
+    experimental_pool: int
     width: int | None
     depth: int | None
     normalise: bool
@@ -67,6 +73,7 @@ class RunConfig:
         check_name("dtype", self.dtype, DTYPES)
         check_name("optimizer", self.optimizer, OPTIMISERS)
         check_name("schedule", self.schedule, SCHEDULES)
+        check_name("estimator", self.estimator, ESTIMATORS)
         _check_numbers(self)
 
     def method_settings(self) -> MethodSettings:
@@ -84,6 +91,9 @@ _AT_LEAST = {
     "select_every": 1,
     "references": 1,
     "look_every": 1,
+    "experimental_per_round": 0,
+    "experimental_capacity": 0,
+    "experimental_pool": 0,
     "width": 1,
     "depth": 1,
     "report_every": 1,
@@ -132,9 +142,14 @@ def make_config(
         "optimizer": "adam",
         "schedule": "constant",
         "pde_share": 0.8,
+        "estimator": "nystrom",
         "references": 300,
+        "early": None,
         "drift": 0.5,
         "look_every": 1000,
+        "experimental_per_round": 0,
+        "experimental_capacity": 0,
+        "experimental_pool": 0,
         "width": None,
         "depth": None,
         "normalise": False,

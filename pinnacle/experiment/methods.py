@@ -9,8 +9,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._criterion import Constant, ResidualPower
-from .._ntk import NoCross, Nystrom
+from .._criterion import (
+    AbstractConvergenceCriterion,
+    ByKind,
+    Constant,
+    GradientNorm,
+    Leverage,
+    MixedWithUniform,
+    ResidualPower,
+    Tempered,
+)
+from .._ntk import AbstractNTKEstimator, Exact, NoCross, Nystrom, Sketch
 from .._paper import pinnacle_k
 from .._pipeline import SelectionPipeline
 from .._retention import KeepNone, RandomRetention
@@ -39,8 +48,15 @@ class MethodSettings:
     - `select_every`: steps between two rounds.
     - `pool`: candidates for each PDE kind, and for each condition.
     - `pde_share`: share of the budget for PDE points in methods with fixed shares.
-    - `references`: reference points of the Nyström approximation.
+    - `estimator`: of the NTK: `"nystrom"`, `"sketch"` or `"exact"`.
+    - `references`: reference points of the Nyström approximation, directions of the
+      sketch.
+    - `early`: whether the NTK's drift may start a round early; `None` for what the
+      method's name says.
     - `drift`, `look_every`: δ of the NTK drift trigger, and how often it looks.
+    - `experimental_per_round`, `experimental_capacity`, `experimental_pool`: how many
+      measurements each round asks for, how many there may be in all, and how many
+      candidates they are chosen from.
     """
 
     budget: int
@@ -48,9 +64,14 @@ class MethodSettings:
     select_every: int
     pool: tuple[int, int]
     pde_share: float = 0.8
+    estimator: str = "nystrom"
     references: int = 300
+    early: bool | None = None
     drift: float = 0.5
     look_every: int = 1000
+    experimental_per_round: int = 0
+    experimental_capacity: int = 0
+    experimental_pool: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,17 +124,35 @@ def shares(space: AugmentedSpace, pde_share: float) -> tuple[float, ...]:
 
 
 def _fixed_counts(space, settings) -> list[int]:
-    """The budget split by the fixed shares, largest remainders first."""
+    """The budget split by the fixed shares, largest remainders first; for kinds that
+    are measured their pool."""
     exact = np.array(shares(space, settings.pde_share)) * settings.budget
     counts = np.floor(exact).astype(int)
     order = np.argsort(counts - exact, kind="stable")
     counts[order[: settings.budget - counts.sum()]] += 1
-    return counts.tolist()
+    measured = space.group_of_kind == 1
+    return np.where(measured, settings.experimental_pool, counts).tolist()
 
 
 def _pool_sizes(space, settings) -> list[int]:
     pde, condition = settings.pool
-    return [pde if c.fills_domain else condition for c in space.components]
+    return [
+        settings.experimental_pool
+        if component.group == "experimental"
+        else (pde if component.fills_domain else condition)
+        for component in space.components
+    ]
+
+
+def _estimator(settings: MethodSettings) -> AbstractNTKEstimator:
+    return ESTIMATORS[settings.estimator](settings.references)
+
+
+ESTIMATORS: dict[str, Callable[[int], AbstractNTKEstimator]] = {
+    "nystrom": Nystrom,
+    "sketch": Sketch,
+    "exact": lambda references: Exact(),
+}
 
 
 def _space_filling(sampler: AbstractSampler) -> Callable:
@@ -125,7 +164,7 @@ def _space_filling(sampler: AbstractSampler) -> Callable:
             for component in space.components
         )
         pool = CandidatePool(_fixed_counts(space, settings), samplers, everywhere=False)
-        return _baseline(space, settings, pool, Constant(), Sampling())
+        return _redrawn(space, settings, pool, Constant(), Sampling())
 
     return build
 
@@ -137,31 +176,72 @@ def _rad(space: AugmentedSpace, settings: MethodSettings) -> Method:
         size if component.fills_domain else count
         for component, size, count in zip(space.components, sizes, counts, strict=True)
     ]
-    return _residual_based(space, settings, pool)
+    criteria = tuple(
+        ResidualPower(2.0, 0.0) if component.fills_domain else Constant()
+        for component in space.components
+    )
+    return _in_fixed_shares(space, settings, pool, ByKind(criteria))
 
 
 def _rad_all(space: AugmentedSpace, settings: MethodSettings) -> Method:
     """RAD for every kind of point, each by its own residual, in fixed shares."""
-    return _residual_based(space, settings, _pool_sizes(space, settings))
+    sizes = _pool_sizes(space, settings)
+    return _in_fixed_shares(space, settings, sizes, ResidualPower(2.0, 0.0))
 
 
-def _residual_based(space, settings, sizes) -> Method:
-    selector = PerKindQuota(Sampling(), shares(space, settings.pde_share))
+def _leverage(space: AugmentedSpace, settings: MethodSettings) -> Method:
+    """Drawn ∝ ridge leverage score with importance weights, in fixed shares."""
+    sizes = _pool_sizes(space, settings)
+    return _in_fixed_shares(space, settings, sizes, Leverage(), Sampling(True))
+
+
+def _gradient_norm(space: AugmentedSpace, settings: MethodSettings) -> Method:
+    """p(z) ∝ 0.8 ‖∇‖/Σ_r‖∇‖ + 0.2/n_r with importance weights.
+
+    ‖∇‖ is the norm of the gradient of ½‖R(z)‖², Σ_r and n_r go over the candidates of
+    the kind of z: every kind has the same probability.
+    """
+    pool = CandidatePool(_pool_sizes(space, settings), Uniform(), everywhere=False)
+    norm = Tempered(GradientNorm(), 2.0)  # ‖∇‖² to the power ½
+    criterion = MixedWithUniform(norm, 0.2)
+    return _redrawn(space, settings, pool, criterion, Sampling(importance=True))
+
+
+def _in_fixed_shares(space, settings, sizes, criterion, selector=None) -> Method:
+    selector = selector or Sampling()
+    selector = PerKindQuota(selector, shares(space, settings.pde_share))
     pool = CandidatePool(sizes, Uniform(), everywhere=False)
-    return _baseline(space, settings, pool, ResidualPower(2.0, 0.0), selector)
+    return _redrawn(space, settings, pool, criterion, selector)
 
 
-def _baseline(space, settings, pool, criterion, selector) -> Method:
+def _redrawn(
+    space: AugmentedSpace,
+    settings: MethodSettings,
+    pool: CandidatePool,
+    criterion: AbstractConvergenceCriterion,
+    selector: AbstractSelector,
+) -> Method:
+    """All points drawn afresh in each round."""
     pipeline = SelectionPipeline(
         space=space,
         pool=pool,
-        estimator=Nystrom(settings.references),  # never computed: nothing looks at it
+        estimator=_estimator(settings),  # not computed unless the criterion looks at it
         criterion=criterion,
         selector=selector,
         retention=KeepNone(),
         budget=settings.budget,
+        experimental_per_round=settings.experimental_per_round,
+        experimental_capacity=settings.experimental_capacity,
     )
-    return Method(pipeline, EveryN(settings.select_every))
+    return Method(pipeline, _trigger(settings, early=False))
+
+
+def _trigger(settings: MethodSettings, *, early: bool) -> AbstractTrigger:
+    """Every so many steps, and early if the settings or else the method say so."""
+    every = EveryN(settings.select_every)
+    if not (early if settings.early is None else settings.early):
+        return every
+    return Either(every, NTKDrift(settings.drift, settings.look_every))
 
 
 def _pinnacle(
@@ -171,13 +251,10 @@ def _pinnacle(
     settings: MethodSettings,
 ) -> Method:
     """The paper's method, less what the ablations take away."""
-    estimator = Nystrom(settings.references)
+    estimator = _estimator(settings)
     retention = RandomRetention(new=settings.new)
-    trigger: AbstractTrigger = EveryN(settings.select_every)
     if "-fixed-shares" in ablations:
         selector = PerKindQuota(selector, shares(space, settings.pde_share))
-    if "-no-trigger" not in ablations:
-        trigger = Either(trigger, NTKDrift(settings.drift, settings.look_every))
     pipeline = pinnacle_k(
         space,
         budget=settings.budget,
@@ -185,8 +262,10 @@ def _pinnacle(
         estimator=NoCross(estimator) if "-no-cross" in ablations else estimator,
         selector=selector,
         retention=KeepNone() if "-no-retention" in ablations else retention,
+        experimental_per_round=settings.experimental_per_round,
+        experimental_capacity=settings.experimental_capacity,
     )
-    return Method(pipeline, trigger)
+    return Method(pipeline, _trigger(settings, early="-no-trigger" not in ablations))
 
 
 _BASELINES: dict[str, Callable[[AugmentedSpace, MethodSettings], Method]] = {
@@ -197,6 +276,8 @@ _BASELINES: dict[str, Callable[[AugmentedSpace, MethodSettings], Method]] = {
     "lhs": _space_filling(LatinHypercube()),
     "rad": _rad,
     "rad-all": _rad_all,
+    "gradient-norm": _gradient_norm,
+    "leverage": _leverage,
 }
 _PINNACLE: dict[str, AbstractSelector] = {
     "pinnacle-s": Sampling(),
@@ -232,6 +313,8 @@ METHODS: dict[str, str] = {
     "lhs": "Latin hypercube for PDE points, fixed shares",
     "rad": "PDE points by their squared residual, the rest uniform, fixed shares",
     "rad-all": "points of every kind by their squared residual, fixed shares",
+    "gradient-norm": "by gradient norm (0.2 of it uniform) with importance weights",
+    "leverage": "by leverage on a Gauss–Newton step with importance weights",
     "pinnacle-s": "all kinds at once, sampled by their convergence degree",
     "pinnacle-k": "all kinds at once, by K-means++ on their NTK embedding",
     "…-no-retention": "ablation of a PINNACLE method: all points drawn afresh",

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,8 +11,16 @@ import jax
 from jaxtyping import PRNGKeyArray, PyTree
 
 from .._model import Model
-from .._training import FitResult, Progress, TrainState, fit, resume
-from .._training.fit import start
+from .._training import (
+    AbstractResidualOptimiser,
+    FitResult,
+    Progress,
+    TrainState,
+    fit,
+    resume,
+)
+from .._training.fit import Metrics, start
+from .._training.optimiser import as_residual_optimiser
 from ..nn import MLP, InputNormalisation
 from ..problems import Problem, Reference
 from .catalogue import OPTIMISERS, PROBLEMS
@@ -19,16 +28,56 @@ from .config import RunConfig
 from .methods import Method, make_method
 
 
+class Shared:
+    """What the runs on one problem share in a process.
+
+    Compiled functions belong to the functions that they were made from: runs that share
+    the problem's residuals, metrics and optimiser share them too.
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+
+    @functools.cached_property
+    def reference(self) -> Reference:
+        """The reference solution, computed when it is first asked for."""
+        return self.problem.solve()
+
+    @functools.cached_property
+    def metrics(self) -> Metrics:
+        """Errors of a model against the reference."""
+        return self.problem.metrics(self.reference)
+
+
+@functools.lru_cache(maxsize=4)
+def _shared(problem: str, dtype: str) -> Shared:
+    del dtype  # the arrays inside a problem have the precision they were made in
+    return Shared(PROBLEMS[problem]())
+
+
+@functools.lru_cache(maxsize=16)
+def _optimiser(config: RunConfig):
+    return as_residual_optimiser(OPTIMISERS[config.optimizer](config))
+
+
 @dataclasses.dataclass(frozen=True)
 class Experiment:
     """The objects that the names and numbers of a configuration stand for."""
 
     config: RunConfig
-    problem: Problem
+    shared: Shared
     method: Method
-    optimiser: Any
+    optimiser: AbstractResidualOptimiser
     model_key: PRNGKeyArray
     fit_key: PRNGKeyArray
+
+    @property
+    def problem(self) -> Problem:
+        return self.shared.problem
+
+    @property
+    def reference(self) -> Reference:
+        return self.shared.reference
 
     def model(self) -> Model:
         """The network and the unknown coefficients, at their start."""
@@ -51,13 +100,14 @@ class Experiment:
 
 def build(config: RunConfig) -> Experiment:
     """Turn names into objects; raises `ValueError` for what does not fit together."""
-    problem = PROBLEMS[config.problem]()
+    shared = _shared(config.problem, config.dtype)
     model_key, fit_key = jax.random.split(jax.random.key(config.seed))
+    space = shared.problem.space
     return Experiment(
         config=config,
-        problem=problem,
-        method=make_method(config.method, problem.space, config.method_settings()),
-        optimiser=OPTIMISERS[config.optimizer](config),
+        shared=shared,
+        method=make_method(config.method, space, config.method_settings()),
+        optimiser=_optimiser(dataclasses.replace(config, seed=0)),
         model_key=model_key,
         fit_key=fit_key,
     )
@@ -65,7 +115,6 @@ def build(config: RunConfig) -> Experiment:
 
 def train(
     experiment: Experiment,
-    reference: Reference,
     callbacks: Sequence[Callable[[Progress], bool | None]] = (),
     state: TrainState | None = None,
 ) -> FitResult:
@@ -76,7 +125,7 @@ def train(
     config, method = experiment.config, experiment.method
     options: dict[str, Any] = {
         "trigger": method.trigger,
-        "metrics": experiment.problem.metrics(reference),
+        "metrics": experiment.shared.metrics,
         "report_every": config.report_every,
         "callbacks": callbacks,
         "throw": False,
