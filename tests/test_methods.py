@@ -14,6 +14,7 @@ from scipy import stats
 from pinnacle import (
     PDE,
     AugmentedSpace,
+    ByKind,
     CandidatePool,
     Candidates,
     Component,
@@ -78,6 +79,8 @@ def test_the_names():
         *SPACE_FILLING,
         "rad",
         "rad-all",
+        "gradient-norm",
+        "leverage",
         "pinnacle-s",
         "pinnacle-k",
         *(
@@ -174,19 +177,25 @@ def pool_info(residual, kind):
 
 def test_rad_scores_are_squared_residuals_over_their_mean():
     residual, kind = np.array([0.5, -2.0, 3.0, 0.1, -4.0]), [0, 0, 0, 1, 2]
-    for name in ("rad", "rad-all"):
-        embedding = make(name).pipeline.criterion(pool_info(residual, kind))
-        wanted = residual**2 / np.mean(residual**2)
-        np.testing.assert_allclose(np.sum(embedding**2, axis=1), wanted, rtol=1e-5)
+    embedding = make("rad-all").pipeline.criterion(pool_info(residual, kind))
+    wanted = residual**2 / np.mean(residual**2)
+    np.testing.assert_allclose(np.sum(embedding**2, axis=1), wanted, rtol=1e-5)
+
+    embedding = make("rad").pipeline.criterion(pool_info(residual, kind))
+    wanted = np.append(residual[:3] ** 2 / np.mean(residual[:3] ** 2), [1, 1])
+    np.testing.assert_allclose(np.sum(embedding**2, axis=1), wanted, rtol=1e-5)
 
 
 def test_the_pools_of_rad():
     rad, everything = make("rad"), make("rad-all")
     assert rad.pipeline.pool.sizes == (30, 2, 2), "conditions: no choice, so uniform"
     assert everything.pipeline.pool.sizes == (30, 10, 10)
-    assert changed(rad, everything) == {"pool"}
+    assert changed(rad, everything) == {"pool", "criterion"}
+    residual = ResidualPower(2.0, 0.0)
+    only_pde = ByKind((residual, Constant(), Constant()))
+    assert eqx.tree_equal(rad.pipeline.criterion, only_pde)
+    assert eqx.tree_equal(everything.pipeline.criterion, residual)
     for method in (rad, everything):
-        assert eqx.tree_equal(method.pipeline.criterion, ResidualPower(2.0, 0.0))
         assert isinstance(method.pipeline.selector, PerKindQuota)
         assert isinstance(method.pipeline.selector.selector, Sampling)
         assert isinstance(method.pipeline.retention, KeepNone)

@@ -2,14 +2,11 @@
 
 import dataclasses
 import pathlib
-import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
-import jax
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -17,14 +14,23 @@ from rich.markup import escape
 from .._checkpoint import load
 from .._results import RESULTS
 from .._training import FitResult, TrainState
+from .about import versions
 from .cache import VARIABLE, CompileClock, enable_cache
 from .catalogue import DTYPES, OPTIMISERS, PROBLEMS, SCHEDULES
 from .config import RunConfig, from_dict, load_config, make_config, save_config
 from .folder import RunFolder
-from .methods import METHODS
+from .methods import ESTIMATORS, METHODS
 from .record import Recorder
+from .reproduce_command import experiments, report, run_all, units
+from .reproduction import EXPERIMENTS
 from .run import Experiment, build, precision, train
-from .show import Watch, print_methods, print_problems, print_report
+from .show import (
+    Watch,
+    print_experiments,
+    print_methods,
+    print_problems,
+    print_report,
+)
 
 
 app = typer.Typer(
@@ -37,7 +43,6 @@ console = Console()
 errors = Console(stderr=True)
 
 INTERRUPTED, FAILED, BAD_INPUT = 130, 1, 2
-_PACKAGES = ("pinnacle-pinn", "jax", "jaxlib", "equinox", "optax", "numpy")
 
 
 def main() -> None:
@@ -77,14 +82,33 @@ def run(
     pde_share: Annotated[
         float | None, _option("Share of PDE points, in methods with fixed shares.")
     ] = None,
+    estimator: Annotated[
+        str | None, _option(f"Of the NTK: {', '.join(ESTIMATORS)}.")
+    ] = None,
     references: Annotated[
-        int | None, _option("Reference points of the NTK approximation.")
+        int | None, _option("Reference points of the NTK, or directions of a sketch.")
+    ] = None,
+    early: Annotated[
+        bool | None,
+        _option(
+            "Whether the NTK's drift may start a round; default as the method has it.",
+            "--early/--no-early",
+        ),
     ] = None,
     drift: Annotated[
         float | None, _option("NTK drift at which points are chosen early.")
     ] = None,
     look_every: Annotated[
         int | None, _option("Steps between two looks at the drift.")
+    ] = None,
+    experimental_per_round: Annotated[
+        int | None, _option("Measurements that each round asks for.")
+    ] = None,
+    experimental_capacity: Annotated[
+        int | None, _option("Measurements in all.")
+    ] = None,
+    experimental_pool: Annotated[
+        int | None, _option("Candidates that measurements are chosen from.")
     ] = None,
     optimizer: Annotated[str | None, _option(f"{', '.join(OPTIMISERS)}.")] = None,
     learning_rate: Annotated[float | None, _option("At the start.")] = None,
@@ -121,7 +145,7 @@ def run(
         with precision(settings):
             experiment = _prepare(settings, no_cache)
             folder.create(overwrite)
-            save_config(folder / "config.json", settings, versions=_versions())
+            save_config(folder / "config.json", settings, versions=versions())
             _train(experiment, folder, not no_figures)
 
 
@@ -144,16 +168,67 @@ def resume(
             experiment = _prepare(settings, no_cache)
             state = load(where / "checkpoint.eqx", experiment.like())
             settings = _extended(settings, int(state.step), steps)
-            save_config(where / "config.json", settings, versions=_versions())
+            save_config(where / "config.json", settings, versions=versions())
             experiment = dataclasses.replace(experiment, config=settings)
             _train(experiment, where, not no_figures, state)
 
 
+@app.command()
+def reproduce(
+    experiment: Annotated[
+        list[str] | None,
+        typer.Argument(help="Which experiments, default all; see `pinnacle list`."),
+    ] = None,
+    preset: Annotated[
+        str,
+        _option("'paper': its settings; 'quick': minutes a run; 'smoke': seconds."),
+    ] = "quick",
+    seeds: Annotated[
+        int | None, _option("How many; default the paper's, or 3 for quick runs.")
+    ] = None,
+    jobs: Annotated[
+        int, _option("Processes of one thread each; 0 works in this one.")
+    ] = 1,
+    out: Annotated[
+        pathlib.Path | None,
+        _option("Folder of all runs, default reproduction/PRESET; may be shared."),
+    ] = None,
+    file: Annotated[
+        pathlib.Path | None, _option("Your own experiments, as TOML or JSON.")
+    ] = None,
+    method: Annotated[
+        list[str] | None, _option("Only rows of this method; may be repeated.")
+    ] = None,
+    tables_only: Annotated[
+        bool, _option("Make tables of what is finished, run nothing.", "--tables-only")
+    ] = False,
+    no_figures: Annotated[bool, _option("Draw no figures.", "--no-figures")] = False,
+    no_cache: Annotated[
+        bool, _option(f"Do not keep compiled functions (in ${VARIABLE}).", "--no-cache")
+    ] = False,
+) -> None:
+    """Run experiments with every method and seed; started again, do what is missing."""
+    names, where = experiment or [], out or pathlib.Path("reproduction", preset)
+    with _status():
+        if tables_only:
+            report(where, names, not no_figures, console)
+            return
+        chosen = experiments(names, file)
+        work = units(chosen, preset, seeds, method or [])
+        complete = run_all(
+            chosen, work, preset, jobs, where, not no_cache, console, errors
+        )
+        report(where, list(chosen), not no_figures, console)
+    if not complete:
+        raise typer.Exit(FAILED)
+
+
 @app.command(name="list")
 def list_() -> None:
-    """Show the problems with the paper's settings, and the methods."""
+    """Show the problems with the paper's settings, the methods and the experiments."""
     print_problems(console, {name: make() for name, make in PROBLEMS.items()})
     print_methods(console, METHODS)
+    print_experiments(console, EXPERIMENTS)
 
 
 def _settings(path, preset: str | None, changes: dict[str, Any]) -> RunConfig:
@@ -218,7 +293,7 @@ def _train(
     solved = time.perf_counter()
     watch, clock = Watch(console, experiment.config, state), CompileClock()
     with watch, clock:
-        recorder = Recorder(folder, problem, reference, watch)
+        recorder = Recorder(folder, problem, reference, watch, clock)
         if state is not None:
             recorder.load(state)
         done = train(experiment, [recorder], state)
@@ -227,8 +302,7 @@ def _train(
     figures = recorder.figures(done.model) if draw else []
     seconds = {
         "reference": solved - begin,
-        **recorder.seconds(),
-        "compiling (part of the above)": clock.seconds,
+        **_seconds(recorder),
         "figures": time.perf_counter() - trained,
         "total": time.perf_counter() - begin,
     }
@@ -258,6 +332,12 @@ def _summary(
     }
 
 
+def _seconds(recorder: Recorder) -> dict[str, float]:
+    names = {"compiling": "compiling (part of the above)"}
+    seconds = recorder.seconds()
+    return {names.get(n, n): s for n, s in seconds.items() if n != "wall"}
+
+
 def _exit(done: FitResult) -> None:
     if done.result == RESULTS.successful:
         return
@@ -278,20 +358,6 @@ def _status() -> Iterator[None]:
     except KeyboardInterrupt:
         errors.print("interrupted")
         raise typer.Exit(INTERRUPTED) from None
-
-
-def _versions() -> dict[str, str]:
-    """Of what the numbers of a run may depend on."""
-    found = {
-        "python": platform.python_version(),
-        "device": jax.devices()[0].device_kind,
-    }
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "unknown"
-    return found
 
 
 if __name__ == "__main__":

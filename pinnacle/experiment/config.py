@@ -16,6 +16,7 @@ from .catalogue import (
     choose,
     suggestion,
 )
+from .folder import RunFolder
 from .methods import ESTIMATORS, MethodSettings
 
 
@@ -201,7 +202,8 @@ def _typed(field: dataclasses.Field, value: Any) -> Any:
 def save_config(path: str | os.PathLike, config: RunConfig, **about) -> None:
     """Write a configuration as JSON, with what else is worth knowing under `about`."""
     record = {**dataclasses.asdict(config), "about": about}
-    pathlib.Path(path).write_text(json.dumps(record, indent=2) + "\n")
+    path = pathlib.Path(path)
+    RunFolder(path.parent).write_json(path.name, record)
 
 
 def load_config(path: str | os.PathLike) -> dict[str, Any]:

@@ -66,6 +66,12 @@ class RunFolder:
             shutil.rmtree(self / "figures", ignore_errors=True)
         self.path.mkdir(parents=True, exist_ok=True)
 
+    def clean(self) -> None:
+        """Remove what processes left that were killed while they wrote."""
+        for name in (*self.FILES, "result.json", "progress.json"):
+            for beside in self.path.glob(f".{name}.*"):
+                beside.unlink(missing_ok=True)
+
     def write(self, name: str, data: str | bytes) -> None:
         """Replace a file as a whole."""
         data = data.encode() if isinstance(data, str) else data

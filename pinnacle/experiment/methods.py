@@ -93,11 +93,21 @@ def make_method(name: str, space: AugmentedSpace, settings: MethodSettings) -> M
 
     Raises `ValueError` for an unknown name.
     """
+    check_method(name)
     if name in _BASELINES:
         return _BASELINES[name](space, settings)
-    for base, selector in _PINNACLE.items():
+    base = next(base for base in _PINNACLE if name.startswith(base))
+    return _pinnacle(_PINNACLE[base], _ablations(name, base), space, settings)
+
+
+def check_method(name: str) -> None:
+    """Raise `ValueError` for a name that `make_method` does not know."""
+    if name in _BASELINES:
+        return
+    for base in _PINNACLE:
         if name == base or name.startswith(base + "-"):
-            return _pinnacle(selector, _ablations(name, base), space, settings)
+            _ablations(name, base)
+            return
     raise ValueError(_unknown(name))
 
 

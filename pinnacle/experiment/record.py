@@ -1,7 +1,7 @@
 """What is kept of a run while it goes on, and the figures made from it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -12,13 +12,47 @@ from .._checkpoint import save
 from .._training import Progress, TrainState
 from .._training.history import columns
 from ..problems import Problem, Reference, predict
+from .cache import CompileClock
 from .folder import RunFolder
 
 
 _SAVE_EVERY = 10.0  # seconds
 _SNAPSHOTS = 16  # predictions kept in all; every second one is dropped beyond
+_POINTS = 64  # and training sets
 _PANELS = 4  # rounds shown in the figure of points
 _SPECTRA = 6
+
+
+_CLOCKS = ("training", "selecting", "compiling", "wall")
+_ARRAYS = ("x", "kind", "mask", "new", "eigenvalues")
+
+
+class Thinned:
+    """A growing series of which at most `most` items are kept, evenly spaced.
+
+    Which ones depends on how many there were only, not on when it was saved.
+    """
+
+    def __init__(self, most: int):
+        self.most, self.spacing = most, 1
+        self.items: dict[int, Any] = {}
+
+    def wants(self, index: int) -> bool:
+        """Whether the item at this place is to be kept."""
+        return index % self.spacing == 0
+
+    def add(self, index: int, item: Any) -> None:
+        self.items[index] = item
+        while len(self.items) > self.most:
+            self.spacing *= 2
+            self.items = {i: s for i, s in self.items.items() if self.wants(i)}
+
+    def load(self, items: Mapping[int, Any], count: int) -> None:
+        """Go on from the first `count` items, of which those given were kept."""
+        while count > self.most * self.spacing:
+            self.spacing *= 2
+        kept = {i: s for i, s in items.items() if i < count and self.wants(i)}
+        self.items = kept
 
 
 class Recorder:
@@ -29,6 +63,7 @@ class Recorder:
     - `folder`: where to save.
     - `problem`, `reference`: for the figures.
     - `watch`: called with each `Progress`, to show it.
+    - `clock`: measures the time spent on compiling.
     """
 
     def __init__(
@@ -37,16 +72,15 @@ class Recorder:
         problem: Problem,
         reference: Reference,
         watch: Callable[[Progress], None] = lambda progress: None,
+        clock: CompileClock | None = None,
     ):
         self.folder, self.problem, self.reference = folder, problem, reference
-        self.watch = watch
+        self.watch, self.clock = watch, clock or CompileClock()
         self.training: list[dict[str, Any]] = []
         self.rounds: list[dict[str, Any]] = []
-        self.points: list[dict[str, np.ndarray]] = []
-        self.snapshots: dict[int, np.ndarray] = {}  # by position in `rounds`
-        self.spacing = 1
-        self.seconds_before = {"seconds_training": 0.0, "seconds_selecting": 0.0}
-        self.saved_at = time.monotonic()
+        self.points, self.snapshots = Thinned(_POINTS), Thinned(_SNAPSHOTS)
+        self.before = dict.fromkeys(_CLOCKS, 0.0)
+        self.begin = self.saved_at = time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
         if progress.selection is None:
@@ -59,8 +93,10 @@ class Recorder:
 
     def _report(self, progress: Progress) -> None:
         row = dict(progress.row)
-        for name, seconds in self.seconds_before.items():
-            row[name] += seconds
+        row["seconds_compiling"] = self.clock.seconds
+        row["seconds_wall"] = time.monotonic() - self.begin
+        for name, seconds in self.before.items():
+            row[f"seconds_{name}"] += seconds
         self.training.append(row)
 
     def _round(self, progress: Progress) -> None:
@@ -74,15 +110,11 @@ class Recorder:
             "new": info.new,
             "eigenvalues": info.eigenvalues,
         }
-        self.points.append({name: np.asarray(a) for name, a in kept.items()})
         index = len(self.rounds) - 1
-        if index % self.spacing == 0:
-            self.snapshots[index] = self._predict(progress.model)
-        if len(self.snapshots) > _SNAPSHOTS:
-            self.spacing *= 2
-            self.snapshots = {
-                i: s for i, s in self.snapshots.items() if i % self.spacing == 0
-            }
+        if self.points.wants(index):
+            self.points.add(index, {n: np.asarray(a) for n, a in kept.items()})
+        if self.snapshots.wants(index):
+            self.snapshots.add(index, self._predict(progress.model))
 
     def _predict(self, model) -> np.ndarray:
         return np.asarray(predict(model, jax.numpy.asarray(self.reference.x)))
@@ -92,7 +124,7 @@ class Recorder:
         folder = self.folder
         folder.write_rows("history.csv", self.training)
         folder.write_rows("rounds.csv", self.rounds)
-        if self.points:
+        if self.rounds:
             folder.write_arrays("points.npz", self._points())
             folder.write_arrays("snapshots.npz", self._snapshots())
         save(folder / "checkpoint.eqx", state)
@@ -100,43 +132,47 @@ class Recorder:
         self.saved_at = time.monotonic()
 
     def _points(self) -> dict[str, np.ndarray]:
-        stacked = {n: np.stack([p[n] for p in self.points]) for n in self.points[0]}
-        steps = np.array([row["step"] for row in self.rounds])
-        return {**stacked, "step": steps, "names": np.array(self.problem.space.names)}
+        kept = list(self.points.items)
+        items = list(self.points.items.values())
+        return {
+            **{n: np.stack([item[n] for item in items]) for n in _ARRAYS},
+            "round": np.array(kept),
+            "step": np.array([self.rounds[i]["step"] for i in kept]),
+            "names": np.array(self.problem.space.names),
+        }
 
     def _snapshots(self) -> dict[str, np.ndarray]:
         return {
-            "round": np.array(list(self.snapshots)),
-            "prediction": np.stack(list(self.snapshots.values())),
+            "round": np.array(list(self.snapshots.items)),
+            "prediction": np.stack(list(self.snapshots.items.values())),
         }
 
     def load(self, state: TrainState) -> None:
         """Go on from what an earlier process saved, as far as `state` has come."""
         folder, step = self.folder, int(state.step)
-        self.training = [
-            r for r in folder.read_rows("history.csv") if r["step"] <= step
-        ]
+        rows = folder.read_rows("history.csv")
+        self.training = [row for row in rows if row["step"] <= step]
         count = int(state.selection.round)
         self.rounds = folder.read_rows("rounds.csv")[:count]
         arrays = folder.read_arrays("points.npz")
-        names = ("x", "kind", "mask", "new", "eigenvalues")
-        self.points = [{n: arrays[n][i] for n in names} for i in range(count)]
-        snapshots = folder.read_arrays("snapshots.npz")
-        self.snapshots = {
-            int(i): s
-            for i, s in zip(snapshots["round"], snapshots["prediction"], strict=True)
-            if i < count
-        }
-        gaps = np.diff(list(self.snapshots))
-        self.spacing = int(gaps.min()) if gaps.size else 1
+        items = [
+            {n: arrays[n][i] for n in _ARRAYS} for i in range(arrays["x"].shape[0])
+        ]
+        kept = arrays["round"].tolist()
+        self.points.load(dict(zip(kept, items, strict=True)), count)
+        arrays = folder.read_arrays("snapshots.npz")
+        kept = arrays["round"].tolist()
+        self.snapshots.load(dict(zip(kept, arrays["prediction"], strict=True)), count)
         if self.training:
             last = self.training[-1]
-            self.seconds_before = {name: last[name] for name in self.seconds_before}
+            self.before = {name: last[f"seconds_{name}"] for name in _CLOCKS}
 
     def seconds(self) -> dict[str, float]:
-        """Time spent training and selecting so far, as of the last report."""
-        last = self.training[-1] if self.training else self.seconds_before
-        return {name: last[f"seconds_{name}"] for name in ("training", "selecting")}
+        """Time spent so far, as of the last report; compiling is part of the others,
+        and `wall` is all of it."""
+        if not self.training:
+            return dict(self.before)
+        return {name: self.training[-1][f"seconds_{name}"] for name in _CLOCKS}
 
     def figures(self, model) -> list[str]:
         """Draw what there is into `figures/`; returns the names of the files."""
@@ -146,7 +182,7 @@ class Recorder:
         if self.rounds:
             drawn["points"] = self._draw_points()
             drawn["counts"] = plotting.counts(self._rounds(), self._last_step())
-        if self.points and self.points[0]["eigenvalues"].size:
+        if self.rounds and self.points.items[0]["eigenvalues"].size:
             drawn["spectrum"] = self._draw_spectrum()
         target = self.folder / "figures"
         target.mkdir(exist_ok=True)
@@ -169,16 +205,16 @@ class Recorder:
         )
 
     def _draw_points(self):
-        kept = list(self.snapshots)
+        kept = [i for i in self.snapshots.items if i in self.points.items]
         shown = [kept[i] for i in plotting.thin(len(kept), _PANELS)]
-        live = [self.points[i]["mask"] for i in shown]
+        points = [self.points.items[i] for i in shown]
 
         def column(name):
-            return [self.points[i][name][m] for i, m in zip(shown, live, strict=True)]
+            return [item[name][item["mask"]] for item in points]
 
         return plotting.points(
             self.reference,
-            [self.snapshots[i] for i in shown],
+            [self.snapshots.items[i] for i in shown],
             column("x"),
             column("kind"),
             column("new"),
@@ -189,8 +225,9 @@ class Recorder:
         )
 
     def _draw_spectrum(self):
-        shown = plotting.thin(len(self.points), _SPECTRA)
+        kept = list(self.points.items)
+        shown = [kept[i] for i in plotting.thin(len(kept), _SPECTRA)]
         return plotting.spectrum(
-            [self.points[i]["eigenvalues"] for i in shown],
+            [self.points.items[i]["eigenvalues"] for i in shown],
             [f"step {self.rounds[i]['step']:,}" for i in shown],
         )

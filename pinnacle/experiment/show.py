@@ -16,6 +16,7 @@ from rich.table import Table
 from .._training import Progress, TrainState
 from ..plotting import thin
 from ..problems import Problem
+from .comparison import Comparison
 from .config import RunConfig
 
 
@@ -145,4 +146,17 @@ def print_methods(console: Console, methods: Mapping[str, str]) -> None:
     table.add_column("how points are chosen")
     for name, words in methods.items():
         table.add_row(name, words)
+    console.print(table)
+
+
+def print_experiments(console: Console, experiments: Mapping[str, Comparison]) -> None:
+    """A table of what `pinnacle reproduce` runs."""
+    table = Table(title="experiments of `pinnacle reproduce`")
+    table.add_column("name", no_wrap=True)
+    table.add_column("title")
+    for name in ("rows", "seeds"):
+        table.add_column(name, justify="right")
+    for name, comparison in experiments.items():
+        rows = len(comparison.expanded())
+        table.add_row(name, comparison.title, str(rows), str(comparison.seeds))
     console.print(table)

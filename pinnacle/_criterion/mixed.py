@@ -1,0 +1,53 @@
+"""Scores mixed with uniform ones, every kind alike."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._types import PoolInfo
+from ._checks import as_number, require
+from .base import AbstractConvergenceCriterion
+from .residual import row_norm
+
+
+class MixedWithUniform(AbstractConvergenceCriterion):
+    """Score (1 − u) s(z)/Σ_r s + u/n_r, with s(z) = ‖φ(z)‖² of another criterion.
+
+    Σ_r and n_r are the sum of s and the number over the candidates of z's own kind r.
+    So every kind has the total score 1, and no candidate of it has less than u times
+    its even share: importance weights of points drawn ∝ score stay below 1/u times
+    those of an even draw. A kind whose s are all 0 is uniform. One column.
+
+    **Arguments:**
+
+    - `criterion`: the criterion that gives φ.
+    - `uniform`: u, from 0 to 1.
+    """
+
+    criterion: AbstractConvergenceCriterion
+    uniform: Float[Array, ""] = eqx.field(converter=as_number, default=0.2)
+
+    def __check_init__(self):
+        require(
+            self.uniform, lambda u: (u >= 0) & (u <= 1), "uniform", "a share in [0, 1]"
+        )
+
+    def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
+        norm = row_norm(self.criterion(info))
+        counted = info.counted & jnp.isfinite(norm)
+        n = norm.shape[0]  # no kind has a larger index than the number of rows
+
+        def by_kind(values, over):
+            segments = info.kind.astype(jnp.int32)
+            return over(jnp.where(counted, values, 0), segments, n)[segments]
+
+        # The largest of each kind becomes 1 before it is squared: nothing overflows.
+        largest = by_kind(norm, jax.ops.segment_max)
+        relative = norm / jnp.where(largest > 0, largest, 1)
+        number = by_kind(jnp.ones_like(norm), jax.ops.segment_sum)
+        total = by_kind(jnp.square(relative), jax.ops.segment_sum)
+        even = 1 / jnp.maximum(number, 1)
+        own = jnp.where(total > 0, relative**2 / jnp.where(total > 0, total, 1), even)
+        u = self.uniform.astype(norm.dtype)
+        return jnp.sqrt((1 - u) * own + u * even)[:, None]

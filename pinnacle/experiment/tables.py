@@ -1,0 +1,258 @@
+"""What the runs of an experiment come to: tables, from the units' records alone."""
+
+import csv
+import dataclasses
+import io
+import json
+import math
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .folder import RunFolder
+from .unit import RESULT
+
+
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """A unit that has its result."""
+
+    folder: RunFolder
+    record: Mapping[str, Any]
+
+    @property
+    def failed(self) -> bool:
+        return self.record["result"] != "successful"
+
+    def value(self, metric: str) -> float:
+        """The metric at the end; infinite for a run that failed."""
+        value = self.record["metrics"].get(metric, math.nan)
+        return value if math.isfinite(value) and not self.failed else math.inf
+
+    def history(self) -> list[dict[str, Any]]:
+        return self.folder.read_rows("history.csv")
+
+    def rounds(self) -> list[dict[str, Any]]:
+        return self.folder.read_rows("rounds.csv")
+
+
+Rows = dict[str, list[Finished]]  # by label, in the order of their seeds
+
+
+def read_experiment(folder: pathlib.Path) -> tuple[dict[str, Any], Rows]:
+    """What an experiment is, and its finished units.
+
+    Raises `ValueError` if the folder is not that of an experiment.
+    """
+    try:
+        about = json.loads((folder / "experiment.json").read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{str(folder)!r} is not the folder of an experiment: {error}"
+        ) from error
+    rows: Rows = {label: [] for label in about["rows"]}
+    for path in folder.glob(f"runs/*/*/{RESULT}"):
+        record = json.loads(path.read_text())
+        rows.setdefault(record["label"], []).append(
+            Finished(RunFolder(path.parent), record)
+        )
+    for runs in rows.values():
+        runs.sort(key=lambda run: run.record["seed"])
+    return about, {label: runs for label, runs in rows.items() if runs}
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Linear between the neighbours in order; infinite once an infinite one counts."""
+    ordered = np.sort(np.asarray(values, float))
+    place = share * (len(ordered) - 1)
+    low, high = math.floor(place), math.ceil(place)
+    if low == high or ordered[low] == ordered[high]:
+        return float(ordered[low])
+    return float(ordered[low] + (place - low) * (ordered[high] - ordered[low]))
+
+
+def summary(runs: Sequence[Finished], metric: str) -> dict[str, Any]:
+    """Median, 20th and 80th percentile, share of failed seeds, and every seed."""
+    values = [run.value(metric) for run in runs]
+    return {
+        "median": percentile(values, 0.5),
+        "p20": percentile(values, 0.2),
+        "p80": percentile(values, 0.8),
+        "failed": sum(math.isinf(v) for v in values) / len(values),
+        "seeds": len(values),
+        **{f"seed {r.record['seed']}": v for r, v in zip(runs, values, strict=True)},
+    }
+
+
+def metrics_of(rows: Rows, first: str) -> list[str]:
+    """Names of the numbers at the end of the runs, the compared one first."""
+    every = (
+        name for runs in rows.values() for r in runs for name in r.record["metrics"]
+    )
+    names = [n for n in dict.fromkeys(every) if n != "step"]
+    return [first, *(n for n in names if n != first)]
+
+
+def write_tables(folder: pathlib.Path, about: Mapping[str, Any], rows: Rows) -> None:
+    """`table.csv` and `table.md`, `counts.csv`, and the times in files of their own."""
+    out, metric = RunFolder(folder), about["metric"]
+    table = [
+        {"row": label, "metric": name, **summary(runs, name)}
+        for name in metrics_of(rows, metric)
+        for label, runs in rows.items()
+    ]
+    out.write("table.csv", _csv(table))
+    out.write("counts.csv", _csv(list(_counts(rows))))
+    out.write("table.md", _markdown(folder.name, about, rows))
+    times = [_times(label, runs, about) for label, runs in rows.items()]
+    out.write("times.csv", _csv(times))
+    words = {"row": "", **{n: n for t in times for n in t if n != "row"}}
+    out.write("times.md", _grid(times, words))
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _markdown(name: str, about: Mapping[str, Any], rows: Rows) -> str:
+    metric = about["metric"]
+    lines = [{"row": label, **summary(runs, metric)} for label, runs in rows.items()]
+    seeds = sorted(
+        {n for line in lines for n in line if n.startswith("seed ")}, key=_age
+    )
+    columns = {
+        "row": "",
+        "median": "median",
+        "p20": "20 %",
+        "p80": "80 %",
+        "failed": "failed",
+        **{n: n for n in seeds},
+    }
+    words = f"`{metric}` at the end, preset `{about['preset']}`."
+    text = f"# {about['title'] or name}\n\n{words}\n\n{_grid(lines, columns)}"
+    best = _best(rows, metric)
+    if len(best) < len(rows):
+        text += "\n## The best row of each method\n\n" + _grid(best, columns)
+    return text
+
+
+def _age(name: str) -> int:
+    return int(name.removeprefix("seed "))
+
+
+def _best(rows: Rows, metric: str) -> list[dict[str, Any]]:
+    """Of each method the row with the lowest median."""
+    best: dict[str, dict[str, Any]] = {}
+    for label, runs in rows.items():
+        method = runs[0].record["config"]["method"]
+        line = {"row": label, **summary(runs, metric)}
+        if method not in best or line["median"] < best[method]["median"]:
+            best[method] = line
+    return list(best.values())
+
+
+def _grid(lines: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
+    """A Markdown table."""
+    head = "| " + " | ".join(columns.values()) + " |\n"
+    rule = "|" + "|".join("---" if n == "row" else "--:" for n in columns) + "|\n"
+    body = (
+        "| " + " | ".join(_word(n, line.get(n)) for n in columns) + " |\n"
+        for line in lines
+    )
+    return head + rule + "".join(body)
+
+
+def _word(name: str, value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    if name == "failed":
+        return f"{value:.0%}"
+    if math.isinf(value):
+        return "failed"
+    return f"{value:.4g}" if name.startswith("seconds") else f"{value:.2e}"
+
+
+def _counts(rows: Rows) -> Iterable[dict[str, Any]]:
+    """Points by kind after each round, the median over the seeds.
+
+    Rounds that some seeds took and others did not, because of the drift, count for a
+    seed as its last round before.
+    """
+    for label, runs in rows.items():
+        steps, kinds, counts = counts_over_time(runs)
+        middle = np.median(counts, axis=0)
+        for step, numbers in zip(steps.tolist(), middle.tolist(), strict=True):
+            named = dict(zip((f"count/{k}" for k in kinds), numbers, strict=True))
+            yield {"row": label, "step": step, **named}
+
+
+def counts_over_time(runs: Sequence[Finished]):
+    """Steps at which any run chose points, kinds, counts `(runs, steps, kinds)`."""
+    tables = [run.rounds() for run in runs]
+    tables = [table for table in tables if table]
+    kinds = [name[6:] for name in tables[0][0] if name.startswith("count/")]
+    steps = np.unique([row["step"] for table in tables for row in table])
+    counts = [
+        np.array([[row[f"count/{kind}"] for kind in kinds] for row in table])[
+            np.searchsorted([row["step"] for row in table], steps, side="right") - 1
+        ]
+        for table in tables
+    ]
+    return steps, kinds, np.stack(counts)
+
+
+def _times(label: str, runs: Sequence[Finished], about) -> dict[str, Any]:
+    """Medians over the seeds of where the time went."""
+    seconds = [run.record["seconds"] for run in runs]
+    line: dict[str, Any] = {"row": label}
+    for name in ("training", "selecting", "compiling", "wall"):
+        line[f"seconds {name}"] = percentile([s[name] for s in seconds], 0.5)
+    line["rounds"] = percentile([run.record["rounds"] for run in runs], 0.5)
+    if about["threshold"] is not None:
+        line |= _to_threshold(runs, about)
+    return line
+
+
+def _to_threshold(runs: Sequence[Finished], about) -> dict[str, float]:
+    arguments = (about["metric"], about["threshold"], about["sustain"])
+    reached = [time_to_error(run.history(), *arguments) for run in runs]
+    seconds = [math.inf if r is None else r["seconds"] for r in reached]
+    steps = [math.inf if r is None else r["step"] for r in reached]
+    return {
+        "reached": sum(r is not None for r in reached) / len(reached),
+        "steps to it": percentile(steps, 0.5),
+        "seconds to it": percentile(seconds, 0.5),
+        "seconds to it, 20 %": percentile(seconds, 0.2),
+        "seconds to it, 80 %": percentile(seconds, 0.8),
+    }
+
+
+def time_to_error(
+    history: Sequence[Mapping[str, Any]], metric: str, threshold: float, sustain: int
+) -> dict[str, float] | None:
+    """When a run's metric fell below a threshold, to stay for `sustain` steps.
+
+    **Returns:**
+
+    Step and seconds (training and selecting, without what was spent on compiling) of
+    the first row of the history from which on the metric is below the threshold, up to
+    a row at least `sustain` steps later. `None` if there is none.
+    """
+    first = None
+    for row in history:
+        if not row[metric] < threshold:
+            first = None
+            continue
+        first = row if first is None else first
+        if row["step"] - first["step"] >= sustain:
+            seconds = first["seconds_training"] + first["seconds_selecting"]
+            seconds -= first.get("seconds_compiling", 0.0)
+            return {"step": first["step"], "seconds": seconds}
+    return None

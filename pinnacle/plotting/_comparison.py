@@ -1,0 +1,152 @@
+"""Figures that compare methods over several seeds."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.figure import Figure
+
+from ..problems import Reference
+from ._fields import _field, _largest, _name_slice, _slice
+from ._style import new_figure, styled, styles
+
+
+Courses = Mapping[str, tuple[Float[np.ndarray, " n"], Float[np.ndarray, "seeds n"]]]
+
+
+@styled
+def errors(
+    courses: Courses,
+    *,
+    quantity: str = "mean squared error",
+    x: str = "step",
+    truth: float | None = None,
+    log: bool = True,
+) -> Figure:
+    """A number over the steps: the median of the seeds, and a band from the 20th to the
+    80th percentile (the paper's error plots).
+
+    **Arguments:**
+
+    - `courses`: by method, the steps and a row of values for each seed.
+    - `quantity`, `x`: labels of the axes.
+    - `truth`: where a black line shows the true value.
+    - `log`: whether the axis of the values is logarithmic.
+    """
+    figure, axes = new_figure(1, 1, 7.4, 3.8)
+    axis = axes[0, 0]
+    for name, colour, _, line in styles(list(courses)):
+        steps, values = courses[name]
+        values = np.where(np.isfinite(values), values, np.nan)
+        with np.errstate(all="ignore"):
+            low, middle, high = _percentiles(values)
+        axis.plot(steps, middle, line, color=colour, label=name)
+        axis.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
+    if truth is not None:
+        axis.axhline(truth, color="black", linewidth=0.8, zorder=0)
+    axis.set(xlabel=x, ylabel=quantity, yscale="log" if log else "linear")
+    axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def _percentiles(values: Float[np.ndarray, "seeds n"]) -> list[np.ndarray]:
+    """Of the seeds that have a value at a step; NaN where none has."""
+    rows = [np.full(values.shape[1], np.nan) for _ in range(3)]
+    for i in np.flatnonzero(np.isfinite(values).any(axis=0)):
+        live = values[np.isfinite(values[:, i]), i]
+        for row, share in zip(rows, (20, 50, 80), strict=True):
+            row[i] = np.percentile(live, share)
+    return rows
+
+
+@styled
+def counts_by_method(
+    tables: Mapping[
+        str, tuple[Float[np.ndarray, " n"], Sequence[str], Float[np.ndarray, "n kinds"]]
+    ],
+    last: int,
+) -> Figure:
+    """Training points by kind over the steps, a panel a method.
+
+    **Arguments:**
+
+    - `tables`: by method, the steps of the rounds, the names of the kinds, and the
+      counts.
+    - `last`: the step at which the runs ended.
+    """
+    columns = min(len(tables), 4)
+    rows = -(-len(tables) // columns)
+    figure, axes = new_figure(rows, columns, 2.4 * columns + 0.6, 1.9 * rows + 0.5)
+    panels = axes.ravel()
+    for axis, (name, (steps, kinds, counts)) in zip(
+        panels, tables.items(), strict=False
+    ):
+        end = np.append(steps, max(last, steps[-1] + 1))
+        axis.stackplot(
+            end,
+            np.append(counts, counts[-1:], axis=0).T,
+            step="post",
+            labels=kinds,
+            colors=[colour for _, colour, _, _ in styles(kinds)],
+            edgecolor="white",
+            linewidth=0.2,
+        )
+        axis.set(title=name, xlim=(end[0], end[-1]), xlabel="step", ylabel="points")
+        axis.margins(y=0)
+        axis.locator_params(nbins=4)
+        axis.label_outer()
+    for axis in panels[len(tables) :]:
+        axis.set_axis_off()
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return figure
+
+
+@styled
+def fields(
+    reference: Reference,
+    predictions: Mapping[str, Float[np.ndarray, "n outputs"]],
+    *,
+    coordinates: Sequence[str] = ("x", "t"),
+    outputs: Sequence[str] = ("u",),
+    output: int = 0,
+    error: bool = False,
+) -> Figure:
+    """The true solution and what each method makes of it, or its errors.
+
+    In more than two coordinates the figure shows the plane of the first two, at the end
+    of the last axis (the last time) and the middle of the others.
+
+    **Arguments:**
+
+    - `reference`: the solution on a grid.
+    - `predictions`: by method, the network's outputs at `reference.x`.
+    - `coordinates`, `outputs`: their symbols.
+    - `output`: which output is shown.
+    - `error`: whether to show û − u instead of û, all on one scale.
+    """
+    true = _slice(reference, reference.values[:, output])
+    symbol = outputs[output]
+    shown = {
+        n: _slice(reference, np.asarray(p)[:, output]) for n, p in predictions.items()
+    }
+    if error:
+        shown = {name: values - true for name, values in shown.items()}
+        worst = [np.percentile(np.abs(v[np.isfinite(v)]), 99) for v in shown.values()]
+        limit, cmap = float(max(worst, default=1.0)) or 1.0, "PuOr_r"
+    else:
+        limit, cmap = _largest(true), "RdBu_r"
+    panels = {f"true ${symbol}$": true, **shown}
+    columns = min(len(panels), 4)
+    rows = -(-len(panels) // columns)
+    figure, axes = new_figure(rows, columns, 3.0 * columns, 2.4 * rows)
+    grid = axes.ravel()
+    for i, (axis, (name, values)) in enumerate(zip(grid, panels.items(), strict=False)):
+        scale = (_largest(true), "RdBu_r") if i == 0 else (limit, cmap)
+        _field(figure, axis, reference, values, coordinates, *scale)
+        axis.set_title(name)
+        axis.label_outer()
+    for axis in grid[len(panels) :]:
+        axis.set_axis_off()
+    _name_slice(figure, reference, coordinates)
+    return figure
