@@ -1,11 +1,14 @@
 """Everything that decides the numbers of a run, as one record that goes to a file."""
 
 import dataclasses
+import functools
 import json
 import os
 import pathlib
+import typing
 from typing import Any
 
+from ..problems import Settings
 from .catalogue import (
     DTYPES,
     OPTIMISERS,
@@ -131,7 +134,8 @@ def make_config(
 
     Raises `ValueError` for an unknown name or a size that cannot be.
     """
-    settings = choose("problem", problem, PROBLEMS)().settings
+    check_name("problem", problem, PROBLEMS)
+    settings = _settings(problem)
     quick = choose("preset", preset, PRESETS)[problem]
     changes = {name: value for name, value in changes.items() if value is not None}
     values: dict[str, Any] = {
@@ -164,6 +168,11 @@ def make_config(
     return from_dict(values)
 
 
+@functools.lru_cache
+def _settings(problem: str) -> Settings:
+    return PROBLEMS[problem]().settings
+
+
 def from_dict(values: dict[str, Any]) -> RunConfig:
     """A configuration from its fields; raises `ValueError` if one is unknown or missing
     or has the wrong type."""
@@ -193,7 +202,7 @@ def _typed(field: dataclasses.Field, value: Any) -> Any:
     kind: Any = field.type
     if kind is float and type(value) is int:
         value = float(value)
-    if not isinstance(value, kind) or (type(value) is bool and kind is not bool):
+    if type(value) not in (kind, *typing.get_args(kind)):  # True is no int
         name = getattr(kind, "__name__", str(kind))
         raise ValueError(f"`{field.name}` is {value!r}: it must be {name}.")
     return value

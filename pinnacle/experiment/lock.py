@@ -94,9 +94,11 @@ def _number(lock: pathlib.Path) -> int:
 def _alive(lock: pathlib.Path) -> bool:
     try:
         silent = time.time() - lock.stat().st_mtime
-        owner = json.loads(lock.read_text())
+        text = lock.read_text()
     except FileNotFoundError:
         return False
+    try:
+        owner = json.loads(text)
     except ValueError:
         return silent < _UNREADABLE
     if owner["host"] != socket.gethostname():

@@ -79,7 +79,7 @@ class Recorder:
         self.training: list[dict[str, Any]] = []
         self.rounds: list[dict[str, Any]] = []
         self.points, self.snapshots = Thinned(_POINTS), Thinned(_SNAPSHOTS)
-        self.before = dict.fromkeys(_CLOCKS, 0.0)
+        self.before: dict[str, float] = {name: 0.0 for name in _CLOCKS}
         self.begin = self.saved_at = time.monotonic()
 
     def __call__(self, progress: Progress) -> None:

@@ -63,12 +63,12 @@ def read_experiment(folder: pathlib.Path) -> tuple[dict[str, Any], Rows]:
     return about, {label: runs for label, runs in rows.items() if runs}
 
 
-def percentile(values: Sequence[float], share: float) -> float:
+def percentile(values: Iterable[float | int], share: float) -> float:
     """Linear between the neighbours in order; infinite once an infinite one counts."""
-    ordered = np.sort(np.asarray(values, float))
+    ordered = np.sort(np.array([float(value) for value in values]))
     place = share * (len(ordered) - 1)
     low, high = math.floor(place), math.ceil(place)
-    if low == high or ordered[low] == ordered[high]:
+    if ordered[low] == ordered[high]:
         return float(ordered[low])
     return float(ordered[low] + (place - low) * (ordered[high] - ordered[low]))
 
@@ -223,8 +223,8 @@ def _times(label: str, runs: Sequence[Finished], about) -> dict[str, Any]:
 def _to_threshold(runs: Sequence[Finished], about) -> dict[str, float]:
     arguments = (about["metric"], about["threshold"], about["sustain"])
     reached = [time_to_error(run.history(), *arguments) for run in runs]
-    seconds = [math.inf if r is None else r["seconds"] for r in reached]
-    steps = [math.inf if r is None else r["step"] for r in reached]
+    seconds = [math.inf if r is None else r[1] for r in reached]
+    steps = [math.inf if r is None else r[0] for r in reached]
     return {
         "reached": sum(r is not None for r in reached) / len(reached),
         "steps to it": percentile(steps, 0.5),
@@ -236,7 +236,7 @@ def _to_threshold(runs: Sequence[Finished], about) -> dict[str, float]:
 
 def time_to_error(
     history: Sequence[Mapping[str, Any]], metric: str, threshold: float, sustain: int
-) -> dict[str, float] | None:
+) -> tuple[int, float] | None:
     """When a run's metric fell below a threshold, to stay for `sustain` steps.
 
     **Returns:**
@@ -254,5 +254,5 @@ def time_to_error(
         if row["step"] - first["step"] >= sustain:
             seconds = first["seconds_training"] + first["seconds_selecting"]
             seconds -= first.get("seconds_compiling", 0.0)
-            return {"step": first["step"], "seconds": seconds}
+            return first["step"], float(seconds)
     return None

@@ -11,7 +11,10 @@ from ._fields import _field, _largest, _name_slice, _slice
 from ._style import new_figure, styled, styles
 
 
-Courses = Mapping[str, tuple[Float[np.ndarray, " n"], Float[np.ndarray, "seeds n"]]]
+# By method: steps "n" and values "seeds n"; steps "n", names of the kinds and counts
+# "n kinds". The methods need not have the same steps.
+Courses = Mapping[str, tuple[np.ndarray, np.ndarray]]
+Counts = Mapping[str, tuple[np.ndarray, Sequence[str], np.ndarray]]
 
 
 @styled
@@ -60,12 +63,7 @@ def _percentiles(values: Float[np.ndarray, "seeds n"]) -> list[np.ndarray]:
 
 
 @styled
-def counts_by_method(
-    tables: Mapping[
-        str, tuple[Float[np.ndarray, " n"], Sequence[str], Float[np.ndarray, "n kinds"]]
-    ],
-    last: int,
-) -> Figure:
+def counts_by_method(tables: Counts, last: int) -> Figure:
     """Training points by kind over the steps, a panel a method.
 
     **Arguments:**
