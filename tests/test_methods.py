@@ -1,5 +1,6 @@
 """The paper's methods by name, against their published formulas."""
 
+import dataclasses
 import itertools
 
 import equinox as eqx
@@ -23,11 +24,13 @@ from pinnacle import (
     Dirichlet,
     Either,
     EveryN,
+    Exact,
     Halton,
     Hammersley,
     KeepNone,
     KMeansPlusPlus,
     LatinHypercube,
+    Leverage,
     NoCross,
     NTKDrift,
     NTKSpectrum,
@@ -37,12 +40,13 @@ from pinnacle import (
     RandomRetention,
     ResidualPower,
     Sampling,
+    Sketch,
     Sobol,
     Uniform,
     select_points,
 )
 from pinnacle.experiment import MethodSettings, make_method, method_names
-from pinnacle.experiment.methods import shares
+from pinnacle.experiment.methods import ESTIMATORS, shares
 
 
 SETTINGS = MethodSettings(
@@ -229,6 +233,108 @@ def test_rad_chooses_in_proportion_to_the_squared_residual():
         assert times[rows].sum() == 4000, "one of each kind in every draw"
         p = stats.chisquare(times[rows], 4000 * weight / weight.sum()).pvalue
         assert p > 1e-4
+
+
+# ---------------------------------------------------------------- not in the paper
+
+
+def test_gradient_norm():
+    """0.8 of a kind's probability ∝ gradient norm, 0.2 even; every kind alike."""
+    norm, kind = np.array([1.0, 3.0, 4.0, 0.0, 0.0, 5e-30]), [0, 0, 0, 1, 1, 2]
+    info = eqx.tree_at(
+        lambda i: i.gradient_norm, pool_info(np.ones(6), kind), jnp.asarray(norm)
+    )
+    method = make("gradient-norm")
+    score = np.sum(np.square(method.pipeline.criterion(info)), axis=1)
+    of_pde = 0.8 * norm[:3] / 8 + 0.2 / 3
+    np.testing.assert_allclose(score, [*of_pde, 0.5, 0.5, 1], rtol=1e-5)
+    assert eqx.tree_equal(method.pipeline.selector, Sampling(importance=True))
+    assert isinstance(method.pipeline.retention, KeepNone)
+    assert method.pipeline.pool.sizes == (30, 10, 10)
+
+
+def test_the_loss_of_gradient_norm_is_unbiased():
+    """Its weights turn the mean over chosen points into the mean over the pool."""
+    rng = np.random.default_rng(3)
+    kind = np.repeat([0, 1, 2], [30, 10, 10])
+    norm, f = rng.exponential(size=50), rng.normal(size=50)
+    values = jnp.asarray(f)
+    info = eqx.tree_at(
+        lambda i: i.gradient_norm, pool_info(np.ones(50), kind), jnp.asarray(norm)
+    )
+    pipeline = make("gradient-norm").pipeline
+    candidates = Candidates(
+        embedding=pipeline.criterion(info),
+        kind=info.kind,
+        group=jnp.zeros(50, jnp.int32),
+        available=jnp.ones(50, bool),
+        quota=jnp.asarray([20, 0], jnp.int32),
+        minimum=jnp.ones(3, jnp.int32),
+        retained_embedding=jnp.zeros((20, 1)),
+        retained_mask=jnp.zeros(20, bool),
+        retained_kind=jnp.zeros(20, jnp.int32),
+    )
+
+    @jax.jit
+    @jax.vmap
+    def means(key):
+        chosen = pipeline.selector(candidates, 20, key=key)
+        here = info.kind[chosen.index][None] == jnp.arange(3)[:, None]
+        terms = jnp.where(here, (chosen.weight * values[chosen.index])[None], 0)
+        return jnp.sum(terms, axis=1) / jnp.sum(here, axis=1)
+
+    drawn = np.asarray(means(jr.split(jr.key(0), 4000)))
+    wanted = [f[kind == r].mean() for r in range(3)]
+    error = drawn.std(axis=0) / np.sqrt(4000)
+    assert np.all(np.abs(drawn.mean(axis=0) - wanted) < 4 * error)
+
+
+def test_leverage():
+    method = make("leverage")
+    assert eqx.tree_equal(method.pipeline.criterion, Leverage())
+    fixed = PerKindQuota(Sampling(importance=True), shares(TRANSPORT, 0.8))
+    assert eqx.tree_equal(method.pipeline.selector, fixed)
+    assert isinstance(method.pipeline.retention, KeepNone)
+    assert eqx.tree_equal(method.pipeline.estimator, Nystrom(9))
+
+
+# ---------------------------------------------------------------- settings
+
+
+def with_settings(**changes):
+    return dataclasses.replace(SETTINGS, **changes)
+
+
+@pytest.mark.parametrize("name", ["uniform", "pinnacle-k", "pinnacle-k-no-trigger"])
+def test_the_settings_decide_over_the_trigger(name):
+    drift = Either(EveryN(50), NTKDrift(0.5, 1000, 200))
+    early = make(name, settings=with_settings(early=True))
+    assert eqx.tree_equal(early.trigger, drift)
+    never = make(name, settings=with_settings(early=False))
+    assert eqx.tree_equal(never.trigger, EveryN(50))
+
+
+def test_estimators():
+    wanted = {"nystrom": Nystrom(9), "sketch": Sketch(9), "exact": Exact()}
+    assert set(ESTIMATORS) == set(wanted)
+    for name, estimator in wanted.items():
+        settings = with_settings(estimator=name)
+        whole = make("pinnacle-k", settings=settings).pipeline.estimator
+        assert eqx.tree_equal(whole, estimator)
+        no_cross = make("pinnacle-k-no-cross", settings=settings).pipeline.estimator
+        assert eqx.tree_equal(no_cross, NoCross(estimator))
+
+
+@pytest.mark.parametrize("name", method_names())
+def test_measurements(name):
+    settings = with_settings(
+        experimental_per_round=3, experimental_capacity=9, experimental_pool=25
+    )
+    pipeline = make(name, MEASURED, settings).pipeline
+    assert pipeline.experimental_per_round == 3
+    assert pipeline.experimental_capacity == 9
+    assert pipeline.pool.sizes[-1] == 25
+    assert sum(pipeline.pool.sizes[:-1]) >= 20
 
 
 # ---------------------------------------------------------------- PINNACLE
