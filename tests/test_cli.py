@@ -30,7 +30,7 @@ TINY = (
 )
 FILES = {
     *("config.json", "history.csv", "rounds.csv", "points.npz", "snapshots.npz"),
-    *("checkpoint.eqx", "model.eqx", "summary.json", "figures"),
+    *("stages.npz", "checkpoint.eqx", "model.eqx", "summary.json", "figures"),
 }
 FIGURES = {"solution.png", "curves.png", "points.png", "counts.png", "spectrum.png"}
 
@@ -147,6 +147,28 @@ def test_float64_in_this_run_only(tmp_path):
     assert b"float64" in (out / "model.eqx").read_bytes()
     with np.load(out / "points.npz") as points:
         assert points["x"].dtype == np.float64
+
+
+def test_analyse(finished):
+    folder, _ = finished
+    before = set(os.listdir(folder / "figures"))
+    result = pinnacle("analyse", folder, "--resolution", 4)
+    assert result.exit_code == 0, result.output
+    names = {
+        f"{name}-{step}.png"
+        for name in ("eigenfunctions", "reconstruction", "reconstruction-true")
+        for step in (0, 20, 40, 60)
+    }
+    drawn = {*names, "reconstruction-errors.png", "embedding.png"}
+    assert set(os.listdir(folder / "figures")) == before | drawn
+    for name in drawn:
+        (folder / "figures" / name).unlink()
+
+
+def test_analyse_needs_a_model(tmp_path):
+    result = pinnacle("analyse", tmp_path)
+    assert result.exit_code == 2
+    assert "has no model.eqx" in result.output
 
 
 # Runs that end early

@@ -1,10 +1,26 @@
 """Figures are drawn from arrays alone, with named axes, and touch no global state."""
 
+import dataclasses
+
+import equinox as eqx
+import jax.random as jr
 import matplotlib
 import numpy as np
 import pytest
+from helpers import model, pipeline
 
-from pinnacle import plotting
+from pinnacle import (
+    CandidatePool,
+    ConvergenceDegree,
+    Exact,
+    GradientNorm,
+    Model,
+    Uniform,
+    plotting,
+    problems,
+    theory,
+)
+from pinnacle.nn import MLP
 from pinnacle.problems import Reference
 
 
@@ -139,3 +155,173 @@ def test_leaves_settings_and_pyplot_alone():
     before = dict(matplotlib.rcParams)
     plotting.curves(*_tables())
     assert dict(matplotlib.rcParams) == before
+
+
+# Comparisons
+
+
+def _courses():
+    values = np.array([[4.0, 1.0, np.nan], [2.0, np.inf, 0.5], [3.0, 2.0, 0.1]])
+    return {
+        "uniform": (np.array([10, 20, 30]), values),
+        "rad": (np.array([5]), values[:, :1]),
+    }
+
+
+def test_errors_show_the_median_of_the_seeds_that_have_a_value():
+    figure = plotting.errors(_courses(), threshold=0.3, truth=1.0)
+    (axis,) = figure.axes
+    line = axis.get_lines()[0]
+    assert line.get_label() == "uniform"
+    assert np.asarray(line.get_ydata()).tolist() == [3.0, 1.5, 0.3]
+    low, high = np.percentile([1.0, 2.0], [20, 80])
+    corners = np.asarray(axis.collections[0].get_paths()[0].vertices)[:, 1]
+    assert {low, high} <= set(corners.tolist())
+    assert (axis.get_xlabel(), axis.get_yscale()) == ("step", "log")
+    assert {1.0, 0.3} <= {np.asarray(li.get_ydata())[0] for li in axis.get_lines()[2:]}
+    figure.canvas.draw()
+
+
+def test_counts_by_method():
+    steps, counts = np.array([0, 10]), np.array([[7, 3], [5, 5]])
+    tables = {name: (steps, ["pde", "ic"], counts) for name in "abcde"}
+    figure = plotting.counts_by_method(tables, 20)
+    titles = [axis.get_title() for axis in figure.axes]
+    assert titles == ["a", "b", "c", "d", "e", "", "", ""]
+    assert figure.axes[0].get_xlim() == (0, 20)
+    figure.canvas.draw()
+
+
+@pytest.mark.parametrize("error", [False, True])
+def test_fields(error):
+    reference = _reference(3, 2)
+    half = {"half": reference.values / 2, "none": 0 * reference.values}
+    figure = plotting.fields(
+        reference, half, coordinates="xyt", outputs="uv", output=1, error=error
+    )
+    true, first = figure.axes[:2]
+    assert [a.get_title() for a in figure.axes[:3]] == ["true $v$", "half", "none"]
+    shown = np.asarray(first.collections[0].get_array())
+    solution = np.asarray(true.collections[0].get_array())
+    np.testing.assert_allclose(shown, -solution / 2 if error else solution / 2)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_dynamics(dim):
+    reference, made = _reference(dim), _points(dim, 2)
+    rounds = [
+        plotting.Round(step, reference.values, x, kind, new)
+        for step, x, kind, new in zip(
+            (0, 10), made["positions"], made["kinds"], made["new"], strict=True
+        )
+    ]
+    both = {"uniform": rounds, "rad": rounds[:1]}
+    figure = plotting.dynamics(reference, both, names=NAMES, coordinates="xyt")
+    titles = [axis.get_title() for axis in figure.axes]
+    assert titles == ["step 0", "step 10", "step 0", ""]
+    drawn = sum(np.shape(c.get_offsets())[0] for c in _scatters(figure.axes[1]))
+    assert drawn == 12
+    figure.canvas.draw()
+
+
+# The NTK
+
+
+@pytest.fixture(scope="module")
+def advection():
+    """u = sin 2π(x − t) and an untrained network of 41 parameters, on 5 × 4 points."""
+    problem = problems.advection(1.0, problems.Sine())
+    x, t = np.linspace(0, 1, 5), np.linspace(0, 2, 4)
+    values = np.sin(2 * np.pi * (x[:, None] - t[None]))[..., None]
+    where = plotting.subspaces(problem, Reference((x, t), values), resolution=9)
+    network = Model(MLP(2, 1, 10, 1, key=jr.key(0)))
+    return where, network, plotting.stage(where, network)
+
+
+def test_subspaces_hold_the_true_solution(advection):
+    where, _, _ = advection
+    assert where.names == ("u", "pde")
+    assert where.family.tolist() == [0] * 20 + [1] * 20
+    x = np.asarray(where.blocks[0].x)
+    np.testing.assert_allclose(
+        where.solution[:20], np.sin(2 * np.pi * (x[:, 0] - x[:, 1])), atol=1e-5
+    )
+    assert not where.solution[20:].any()
+
+
+def test_a_stage_is_that_of_the_dense_kernel(advection):
+    where, network, at = advection
+    rows, parameters = theory.residual_function(where.space, network, where.blocks)
+    kernel = theory.kernel(theory.jacobian(rows, parameters))
+    values = np.linalg.eigvalsh(np.asarray(kernel, float))[::-1] / 40
+    np.testing.assert_allclose(at.system.eigenvalues[:5], values[:5], rtol=1e-4)
+    np.testing.assert_allclose(at.prediction[:20], rows(parameters)[:20], rtol=1e-6)
+
+
+def test_coarse_subspaces(advection):
+    problem = problems.advection(1.0, problems.Sine())
+    reference = Reference(
+        (np.linspace(0, 1, 9), np.linspace(0, 2, 9)), np.ones((9, 9, 1))
+    )
+    where = plotting.subspaces(problem, reference, resolution=3)
+    assert where.grid.axes[0].tolist() == [0, 0.5, 1]
+    assert where.grid.axes[1].tolist() == [0, 1, 2]
+
+
+def test_problems_without_a_pde_have_no_residual():
+    problem = problems.advection(1.0, problems.Sine())
+    space = dataclasses.replace(problem.space, components=problem.space.components[1:])
+    with pytest.raises(ValueError, match="no kind that fills the domain"):
+        plotting.subspaces(dataclasses.replace(problem, space=space), _reference(2))
+
+
+def test_eigenfunctions_and_reconstructions(advection):
+    where, _, at = advection
+    figure = plotting.eigenfunctions(where, at, count=3)
+    assert len(figure.axes) == 6
+    assert figure.axes[0].get_title().startswith(r"$\psi_{1}$")
+    mesh = np.asarray(figure.axes[1].collections[0].get_array())
+    psi = np.asarray(at.system.eigenfunctions)[:20, 1].reshape(5, 4).T
+    np.testing.assert_allclose(mesh.reshape(psi.shape), psi, rtol=1e-6)
+    for true in (False, True):
+        figure = plotting.reconstruction(where, at, counts=(2, 5, 1000), true=true)
+        titles = [a.get_title() for a in figure.axes if a.get_title()]
+        assert titles[:2] == ["top 2", "top 5"]
+        assert len(titles) == 3, "there are no 1000 eigenfunctions"
+        figure.canvas.draw()
+
+
+def test_reconstruction_errors(advection):
+    where, _, at = advection
+    figure = plotting.reconstruction_errors(where, {"step 0": at, "again": at})
+    solution, residual, _, of_true = figure.axes
+    k = 7
+    part = theory.reconstruction(at.system, at.prediction, k)
+    for axis, rows in ((solution, slice(0, 20)), (residual, slice(20, 40))):
+        gap = np.linalg.norm((at.prediction - part)[rows])
+        wanted = gap / np.linalg.norm(at.prediction[rows])
+        drawn = np.asarray(axis.get_lines()[0].get_ydata())[k - 1]
+        assert drawn == pytest.approx(wanted, rel=1e-3)
+    assert of_true.get_ylabel() == "error", "the true residual is 0: no relative error"
+    figure.canvas.draw()
+
+
+def test_embedding():
+    """With the exact kernel α̂ of one point is the squared norm of its gradient."""
+    exact = pipeline(
+        estimator=Exact(),
+        criterion=ConvergenceDegree(),
+        pool=CandidatePool((12, 6, 6), Uniform()),
+    )
+    of = plotting.embed(exact, model(), 5, key=jr.key(0))
+    by_gradient = eqx.tree_at(lambda p: p.criterion, exact, GradientNorm())
+    alpha = plotting.embed(by_gradient, model(), 5, key=jr.key(0)).score
+    np.testing.assert_allclose(of.score, alpha, rtol=1e-3, atol=1e-6 * alpha.max())
+    assert of.embedding.shape[0] == of.kind.size == 24 + 12 == of.score.size
+    assert len(set(of.chosen.tolist())) == 5
+    assert of.chosen[0] == np.argmax(of.score)
+    figure = plotting.embedding(of, components=((0, 1), (0, 10**6)))
+    assert len(figure.axes) == 2, "there are no 10⁶ components"
+    drawn = sum(np.shape(c.get_offsets())[0] for c in _scatters(figure.axes[0])[1:])
+    assert drawn == 5
+    figure.canvas.draw()

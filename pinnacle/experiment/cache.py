@@ -47,8 +47,15 @@ def enable_cache() -> None:
     compilation_cache.reset_cache()  # JAX looks at the settings once a process
 
 
+_COMPILING = {
+    "/jax/core/compile/jaxpr_trace_duration",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+    "/jax/core/compile/backend_compile_duration",
+}
+
+
 class CompileClock:
-    """Adds up what XLA spends on compiling, while it is open."""
+    """Adds up what is spent on tracing and compiling functions, while it is open."""
 
     def __init__(self):
         self.seconds = 0.0
@@ -62,5 +69,5 @@ class CompileClock:
 
     def _listen(self, event: str, duration_secs: float, **kwargs) -> None:
         del kwargs
-        if event == "/jax/core/compile/backend_compile_duration":
+        if event in _COMPILING:
             self.seconds += duration_secs

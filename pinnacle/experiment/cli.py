@@ -15,6 +15,7 @@ from .._checkpoint import load
 from .._results import RESULTS
 from .._training import FitResult, TrainState
 from .about import versions
+from .analyse import analyse as draw_analysis
 from .cache import VARIABLE, CompileClock, enable_cache
 from .catalogue import DTYPES, OPTIMISERS, PROBLEMS, SCHEDULES
 from .config import RunConfig, from_dict, load_config, make_config, save_config
@@ -223,6 +224,21 @@ def reproduce(
         raise typer.Exit(FAILED)
 
 
+@app.command()
+def analyse(
+    folder: Annotated[pathlib.Path, typer.Argument(help="The folder of a run.")],
+    resolution: Annotated[
+        int, _option("Points along each axis of the eigenfunctions' grid.")
+    ] = 24,
+) -> None:
+    """Draw the NTK's eigenfunctions and the embedding at stages of a run."""
+    with _status():
+        enable_cache()
+        with console.status("eigenfunctions"):
+            drawn = draw_analysis(folder, resolution)
+        console.print(f"{folder}/figures/: {', '.join(drawn)}", soft_wrap=True)
+
+
 @app.command(name="list")
 def list_() -> None:
     """Show the problems with the paper's settings, the methods and the experiments."""
@@ -290,6 +306,7 @@ def _train(
     problem = experiment.problem
     with console.status(f"{problem.title}: reference solution"):
         reference = experiment.reference
+        experiment.warm_up()
     solved = time.perf_counter()
     watch, clock = Watch(console, experiment.config, state), CompileClock()
     with watch, clock:

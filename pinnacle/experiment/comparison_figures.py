@@ -12,25 +12,31 @@ from .. import plotting
 from .._checkpoint import load
 from ..problems import predict
 from .config import from_dict
-from .run import build, precision
+from .run import Experiment, build, precision
 from .tables import Finished, Rows, counts_over_time, percentile
 
 
 _WORDS = {"mse": "mean squared error", "relative_l2": "relative $L_2$ error"}
 _MOST = 12  # rows shown in one figure; the best ones if there are more
+_ROUNDS = 4  # shown of each row in the figure of the dynamics
 
 
 def draw(folder: pathlib.Path, about: Mapping[str, Any], rows: Rows) -> list[str]:
-    """Error curves, counts by kind and predicted fields, into `figures/`.
+    """Errors over steps and time, counts by kind, unknown coefficients, predicted
+    fields and their errors, and the points over the training, into `figures/`.
 
     **Returns:**
 
     The names of the files.
     """
-    metric = about["metric"]
-    shown = _best_rows(rows, metric)
-    drawn = {"errors": _errors(shown, metric), "counts": _counts(shown)}
-    drawn |= _fields(shown, metric)
+    shown = _best_rows(rows, about["metric"])
+    drawn = {
+        **_curves(shown, about),
+        "counts": _counts(shown),
+        **_coefficients(shown),
+        **_fields(shown, about["metric"]),
+        **_dynamics(shown),
+    }
     (folder / "figures").mkdir(exist_ok=True)
     for name, figure in drawn.items():
         figure.savefig(folder / "figures" / f"{name}.png")
@@ -39,13 +45,23 @@ def draw(folder: pathlib.Path, about: Mapping[str, Any], rows: Rows) -> list[str
 
 def _best_rows(rows: Rows, metric: str) -> Rows:
     median = {
-        n: percentile([r.value(metric) for r in runs], 0.5) for n, runs in rows.items()
+        name: percentile([run.value(metric) for run in runs], 0.5)
+        for name, runs in rows.items()
     }
     kept = sorted(rows, key=median.__getitem__)[:_MOST]
     return {name: runs for name, runs in rows.items() if name in kept}
 
 
-def courses(runs: list[Finished], metric: str) -> tuple[np.ndarray, np.ndarray]:
+def _experiment(run: Finished) -> Experiment:
+    """The objects of a run; to be called, and used, in the run's precision."""
+    return build(from_dict(run.record["config"]))
+
+
+def _precision(run: Finished):
+    return precision(from_dict(run.record["config"]))
+
+
+def course(runs: list[Finished], metric: str) -> tuple[np.ndarray, np.ndarray]:
     """Steps, and the metric at them, a row a seed; NaN where a run has no value."""
     tables = [run.history() for run in runs]
     steps = np.unique([row["step"] for table in tables for row in table])
@@ -56,9 +72,26 @@ def courses(runs: list[Finished], metric: str) -> tuple[np.ndarray, np.ndarray]:
     return steps, values
 
 
-def _errors(rows: Rows, metric: str) -> Figure:
-    every = {label: courses(runs, metric) for label, runs in rows.items()}
-    return plotting.errors(every, quantity=_WORDS.get(metric, metric))
+def _seconds(runs: list[Finished]) -> np.ndarray:
+    """The median of the seeds' time at each step, without compiling."""
+    names = ("seconds_training", "seconds_selecting", "seconds_compiling")
+    training, selecting, compiling = (course(runs, name)[1] for name in names)
+    middle = np.nanmedian(training + selecting - compiling, axis=0)
+    return np.maximum.accumulate(np.maximum(middle, 0))
+
+
+def _curves(rows: Rows, about: Mapping[str, Any]) -> dict[str, Figure]:
+    metric, threshold = about["metric"], about["threshold"]
+    words = _WORDS.get(metric, metric)
+    by_step = {label: course(runs, metric) for label, runs in rows.items()}
+    by_time = {
+        label: (_seconds(rows[label]), values) for label, (_, values) in by_step.items()
+    }
+    line = {"quantity": words, "threshold": threshold}
+    return {
+        "errors": plotting.errors(by_step, **line),
+        "errors-time": plotting.errors(by_time, x="seconds", **line),
+    }
 
 
 def _counts(rows: Rows) -> Figure:
@@ -70,28 +103,85 @@ def _counts(rows: Rows) -> Figure:
     return plotting.counts_by_method(tables, last)
 
 
+def _coefficients(rows: Rows) -> dict[str, Figure]:
+    """Unknown coefficients over the steps, with their true values."""
+    first = next(iter(rows.values()))[0]
+    with _precision(first):
+        true = _experiment(first).problem.true_coefficients
+    return {
+        f"coefficient-{name}": plotting.errors(
+            {
+                label: course(runs, f"coefficient/{name}")
+                for label, runs in rows.items()
+            },
+            quantity=name,
+            truth=float(value),
+            log=False,
+        )
+        for name, value in true.items()
+    }
+
+
 def _fields(rows: Rows, metric: str) -> dict[str, Figure]:
     """Predictions and errors of the middle seed of each row."""
-    predictions, problem, reference = {}, None, None
+    predictions, experiment = {}, None
     for label, runs in rows.items():
         alive = [run for run in runs if not run.failed]
         if not alive:
             continue
         run = sorted(alive, key=lambda r: r.value(metric))[(len(alive) - 1) // 2]
-        config = from_dict(run.record["config"])
-        with precision(config):
-            experiment = build(config)
+        with _precision(run):
+            experiment = _experiment(run)
             model = load(run.folder / "model.eqx", experiment.model())
-            problem, reference = experiment.problem, experiment.reference
-            predictions[label] = np.asarray(predict(model, jnp.asarray(reference.x)))
-    if problem is None or reference is None:
+            x = jnp.asarray(experiment.reference.x)
+            predictions[label] = np.asarray(predict(model, x))
+    if experiment is None:
         return {}
+    problem, reference = experiment.problem, experiment.reference
     symbols = {"coordinates": problem.coordinates, "outputs": problem.outputs}
-    figures = {}
-    for i, name in enumerate(problem.outputs):
-        suffix = f"-{name}" if len(problem.outputs) > 1 else ""
+    figures, known = {}, reference.values.shape[1]
+    for i, name in enumerate(problem.outputs[:known]):
+        suffix = f"-{name}" if known > 1 else ""
         for kind, error in (("fields", False), ("field-errors", True)):
             figures[f"{kind}{suffix}"] = plotting.fields(
                 reference, predictions, output=i, error=error, **symbols
             )
     return figures
+
+
+def _dynamics(rows: Rows) -> dict[str, Figure]:
+    """The points of the first seed, from the predictions that it kept."""
+    first = {
+        label: runs[0]
+        for label, runs in rows.items()
+        if (runs[0].folder / "snapshots.npz").is_file()
+    }
+    if not first:
+        return {}
+    run = next(iter(first.values()))
+    with _precision(run):
+        experiment = _experiment(run)
+        reference, problem = experiment.reference, experiment.problem
+    rounds = {label: _rounds(run) for label, run in first.items()}
+    figure = plotting.dynamics(
+        reference,
+        rounds,
+        names=problem.space.names,
+        coordinates=problem.coordinates,
+    )
+    return {"dynamics": figure}
+
+
+def _rounds(run: Finished) -> list[plotting.Round]:
+    points = run.folder.read_arrays("points.npz")
+    snapshots = run.folder.read_arrays("snapshots.npz")
+    place = {number: i for i, number in enumerate(points["round"].tolist())}
+    both = [i for i, r in enumerate(snapshots["round"].tolist()) if r in place]
+    rounds = []
+    for i in (both[j] for j in plotting.thin(len(both), _ROUNDS)):
+        j = place[int(snapshots["round"][i])]
+        live = points["mask"][j]
+        x, kind, new = (points[name][j][live] for name in ("x", "kind", "new"))
+        step = int(snapshots["step"][i])
+        rounds.append(plotting.Round(step, snapshots["values"][i], x, kind, new))
+    return rounds

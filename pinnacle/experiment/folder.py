@@ -6,6 +6,7 @@
 | `history.csv`, `rounds.csv` | a row a report, a row a selection |
 | `points.npz` | the training set and the NTK's eigenvalues after each selection |
 | `snapshots.npz` | the prediction at some of the selections, for the figures |
+| `stages.npz` | the model's parameters at some of the selections |
 | `checkpoint.eqx`, `model.eqx` | the last state, the last model |
 | `summary.json` | how it ended |
 | `figures/` | PNG files |
@@ -39,6 +40,7 @@ class RunFolder:
         "rounds.csv",
         "points.npz",
         "snapshots.npz",
+        "stages.npz",
         "checkpoint.eqx",
         "model.eqx",
         "summary.json",

@@ -4,11 +4,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from .. import plotting
 from .._checkpoint import save
+from .._model import Model
 from .._training import Progress, TrainState
 from .._training.history import columns
 from ..problems import Problem, Reference, predict
@@ -17,8 +20,9 @@ from .folder import RunFolder
 
 
 _SAVE_EVERY = 10.0  # seconds
-_SNAPSHOTS = 16  # predictions kept in all; every second one is dropped beyond
-_POINTS = 64  # and training sets
+# How many are kept in all, over the run; every second one is dropped beyond.
+_POINTS, _SNAPSHOTS, _STAGES = 64, 16, 8
+_NUMBERS = 2**21  # and so many numbers of predictions, or of parameters, at most
 _PANELS = 4  # rounds shown in the figure of points
 _SPECTRA = 6
 
@@ -39,7 +43,7 @@ class Thinned:
 
     def wants(self, index: int) -> bool:
         """Whether the item at this place is to be kept."""
-        return index % self.spacing == 0
+        return self.most > 0 and index % self.spacing == 0
 
     def add(self, index: int, item: Any) -> None:
         self.items[index] = item
@@ -49,10 +53,21 @@ class Thinned:
 
     def load(self, items: Mapping[int, Any], count: int) -> None:
         """Go on from the first `count` items, of which those given were kept."""
-        while count > self.most * self.spacing:
+        while count > self.most * self.spacing > 0:
             self.spacing *= 2
-        kept = {i: s for i, s in items.items() if i < count and self.wants(i)}
-        self.items = kept
+        self.items = {i: s for i, s in items.items() if i < count and self.wants(i)}
+
+
+def flat(model: Model) -> np.ndarray:
+    """All trained numbers of a model, as one vector."""
+    return np.asarray(ravel_pytree(model.partition()[0])[0])
+
+
+def unflat(vector: np.ndarray, like: Model) -> Model:
+    """The inverse of `flat`, for a model of the same shapes."""
+    parameters, rest = like.partition()
+    unravel = ravel_pytree(parameters)[1]
+    return eqx.combine(unravel(jax.numpy.asarray(vector)), rest)
 
 
 class Recorder:
@@ -64,6 +79,7 @@ class Recorder:
     - `problem`, `reference`: for the figures.
     - `watch`: called with each `Progress`, to show it.
     - `clock`: measures the time spent on compiling.
+    - `stages`: whether to keep predictions and parameters from the course of the run.
     """
 
     def __init__(
@@ -73,12 +89,16 @@ class Recorder:
         reference: Reference,
         watch: Callable[[Progress], None] = lambda progress: None,
         clock: CompileClock | None = None,
+        stages: bool = True,
     ):
         self.folder, self.problem, self.reference = folder, problem, reference
         self.watch, self.clock = watch, clock or CompileClock()
         self.training: list[dict[str, Any]] = []
         self.rounds: list[dict[str, Any]] = []
-        self.points, self.snapshots = Thinned(_POINTS), Thinned(_SNAPSHOTS)
+        few = max(2, min(_SNAPSHOTS, _NUMBERS // reference.values.size))
+        self.points = Thinned(_POINTS)
+        self.snapshots = Thinned(few if stages else 0)  # predictions
+        self.stages = Thinned(_STAGES if stages else 0)  # parameters
         self.before: dict[str, float] = {name: 0.0 for name in _CLOCKS}
         self.begin = self.saved_at = time.monotonic()
 
@@ -115,6 +135,8 @@ class Recorder:
             self.points.add(index, {n: np.asarray(a) for n, a in kept.items()})
         if self.snapshots.wants(index):
             self.snapshots.add(index, self._predict(progress.model))
+        if self.stages.wants(index):
+            self.stages.add(index, flat(progress.model))
 
     def _predict(self, model) -> np.ndarray:
         return np.asarray(predict(model, jax.numpy.asarray(self.reference.x)))
@@ -126,26 +148,29 @@ class Recorder:
         folder.write_rows("rounds.csv", self.rounds)
         if self.rounds:
             folder.write_arrays("points.npz", self._points())
-            folder.write_arrays("snapshots.npz", self._snapshots())
+        if self.snapshots.items:
+            folder.write_arrays("snapshots.npz", self._series(self.snapshots))
+            folder.write_arrays("stages.npz", self._series(self.stages))
         save(folder / "checkpoint.eqx", state)
         save(folder / "model.eqx", state.model)
         self.saved_at = time.monotonic()
 
     def _points(self) -> dict[str, np.ndarray]:
-        kept = list(self.points.items)
         items = list(self.points.items.values())
         return {
             **{n: np.stack([item[n] for item in items]) for n in _ARRAYS},
-            "round": np.array(kept),
-            "step": np.array([self.rounds[i]["step"] for i in kept]),
+            **self._places(self.points),
             "names": np.array(self.problem.space.names),
         }
 
-    def _snapshots(self) -> dict[str, np.ndarray]:
-        return {
-            "round": np.array(list(self.snapshots.items)),
-            "prediction": np.stack(list(self.snapshots.items.values())),
-        }
+    def _series(self, series: Thinned) -> dict[str, np.ndarray]:
+        values = np.stack(list(series.items.values()))
+        return {**self._places(series), "values": values}
+
+    def _places(self, series: Thinned) -> dict[str, np.ndarray]:
+        kept = list(series.items)
+        steps = [self.rounds[i]["step"] for i in kept]
+        return {"round": np.array(kept), "step": np.array(steps)}
 
     def load(self, state: TrainState) -> None:
         """Go on from what an earlier process saved, as far as `state` has come."""
@@ -160,9 +185,11 @@ class Recorder:
         ]
         kept = arrays["round"].tolist()
         self.points.load(dict(zip(kept, items, strict=True)), count)
-        arrays = folder.read_arrays("snapshots.npz")
-        kept = arrays["round"].tolist()
-        self.snapshots.load(dict(zip(kept, arrays["prediction"], strict=True)), count)
+        for name, series in (("snapshots", self.snapshots), ("stages", self.stages)):
+            if series.most:
+                arrays = folder.read_arrays(f"{name}.npz")
+                kept = arrays["round"].tolist()
+                series.load(dict(zip(kept, arrays["values"], strict=True)), count)
         if self.training:
             last = self.training[-1]
             self.before = {name: last[f"seconds_{name}"] for name in _CLOCKS}

@@ -22,7 +22,7 @@ from .._training import (
 from .._training.fit import Metrics, start
 from .._training.optimiser import as_residual_optimiser
 from ..nn import MLP, InputNormalisation
-from ..problems import Problem, Reference
+from ..problems import Problem, Reference, predict
 from .catalogue import OPTIMISERS, PROBLEMS
 from .config import RunConfig
 from .methods import Method, make_method
@@ -84,6 +84,15 @@ class Experiment:
         network = self.problem.network(self.model_key)
         network = _shape_network(network, self.problem, self.config, self.model_key)
         return Model(network, self.problem.coefficients)
+
+    def warm_up(self) -> None:
+        """Compile what is no part of the training: metrics and prediction.
+
+        Then all that is compiled later counts among the seconds of the training.
+        """
+        model = self.model()
+        eqx.filter_jit(self.shared.metrics)(model)
+        predict(model, jax.numpy.asarray(self.reference.x))
 
     def like(self) -> TrainState:
         """The shapes of the run's state, to load a checkpoint into."""

@@ -54,18 +54,25 @@ def run_unit(
     folder = RunFolder(unit.folder(out))
     folder.clean()
     check_same(unit, out)
-    with precision(unit.config), CompileClock() as clock:
+    with precision(unit.config):
         experiment = build(unit.config)
+        experiment.warm_up()
         save_config(folder / "config.json", unit.config, versions=versions())
         state = _checkpoint(folder, experiment)
-        show = _Show(folder, watch)
+        show, clock = _Show(folder, watch), CompileClock()
         recorder = Recorder(
-            folder, experiment.problem, experiment.reference, show, clock
+            folder,
+            experiment.problem,
+            experiment.reference,
+            show,
+            clock,
+            stages=unit.config.seed == 0,
         )
         show.recorder = recorder
         if state is not None:
             recorder.load(state)
-        state, ended = _go(experiment, recorder, state)
+        with clock:
+            state, ended = _go(experiment, recorder, state)
     if ended == RESULTS.interrupted:
         return False
     folder.write_json(RESULT, _result(unit, recorder, state, ended))

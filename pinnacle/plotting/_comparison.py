@@ -1,13 +1,22 @@
 """Figures that compare methods over several seeds."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from matplotlib.figure import Figure
 
 from ..problems import Reference
-from ._fields import _field, _largest, _name_slice, _slice
+from ._fields import (
+    _background,
+    _field,
+    _frame,
+    _largest,
+    _name_slice,
+    _scatter,
+    _slice,
+)
 from ._style import new_figure, styled, styles
 
 
@@ -24,16 +33,18 @@ def errors(
     quantity: str = "mean squared error",
     x: str = "step",
     truth: float | None = None,
+    threshold: float | None = None,
     log: bool = True,
 ) -> Figure:
-    """A number over the steps: the median of the seeds, and a band from the 20th to the
-    80th percentile (the paper's error plots).
+    """A number over the steps, or over time: the median of the seeds, and a band from
+    the 20th to the 80th percentile (the paper's error plots).
 
     **Arguments:**
 
     - `courses`: by method, the steps and a row of values for each seed.
     - `quantity`, `x`: labels of the axes.
-    - `truth`: where a black line shows the true value.
+    - `truth`, `threshold`: where a black and a dotted line show the true value, and one
+      that is to be reached.
     - `log`: whether the axis of the values is logarithmic.
     """
     figure, axes = new_figure(1, 1, 7.4, 3.8)
@@ -47,6 +58,8 @@ def errors(
         axis.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
     if truth is not None:
         axis.axhline(truth, color="black", linewidth=0.8, zorder=0)
+    if threshold is not None:
+        axis.axhline(threshold, color="0.3", linestyle=":", linewidth=1.0, zorder=0)
     axis.set(xlabel=x, ylabel=quantity, yscale="log" if log else "linear")
     axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
@@ -147,4 +160,64 @@ def fields(
     for axis in grid[len(panels) :]:
         axis.set_axis_off()
     _name_slice(figure, reference, coordinates)
+    return figure
+
+
+@dataclasses.dataclass(frozen=True)
+class Round:
+    """The training points right after a selection, over the prediction at that step.
+
+    **Attributes:**
+
+    - `step`: of the selection.
+    - `prediction`: the network's outputs on the reference's grid.
+    - `x`, `kind`, `new`: the points, the index of the kind of each, and whether it was
+      chosen in that round.
+    """
+
+    step: int
+    prediction: Float[np.ndarray, "n outputs"]
+    x: Float[np.ndarray, "b d"]
+    kind: Int[np.ndarray, " b"]
+    new: Bool[np.ndarray, " b"]
+
+
+@styled
+def dynamics(
+    reference: Reference,
+    rounds: Mapping[str, Sequence[Round]],
+    *,
+    names: Sequence[str],
+    coordinates: Sequence[str] = ("x", "t"),
+) -> Figure:
+    """How each method selects over the training: a row a method, a column a step.
+
+    New points of a round are filled with the colour of their kind, those kept from
+    earlier rounds are hollow; the first output of the network is behind them.
+
+    **Arguments:**
+
+    - `reference`: gives the grid.
+    - `rounds`: by method, some of its rounds.
+    - `names`: of the kinds.
+    - `coordinates`: their symbols.
+    """
+    columns = max(len(some) for some in rounds.values())
+    figure, axes = new_figure(
+        len(rounds), columns, 2.3 * columns + 0.6, 2.0 * len(rounds) + 0.5
+    )
+    limit = _largest(_slice(reference, reference.values[:, 0]))
+    for line, (method, some) in zip(axes, rounds.items(), strict=True):
+        for axis, one in zip(line, some, strict=False):
+            values = _slice(reference, one.prediction[:, 0])
+            _background(axis, reference, values, limit)
+            _scatter(axis, one.x, one.kind, one.new, names)
+            _frame(axis, reference, coordinates)
+            axis.set_title(f"step {one.step:,}", fontsize=8)
+            axis.label_outer()
+        for axis in line[len(some) :]:
+            axis.set_axis_off()
+        line[0].set_ylabel(f"{method}\n{line[0].get_ylabel()}")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(names))
     return figure

@@ -136,7 +136,9 @@ def _background(axis: Axes, reference: Reference, values, limit):
     return mesh
 
 
-def _field(figure, axis: Axes, reference, values, coordinates, limit, cmap) -> None:
+def _field(
+    figure, axis: Axes, reference, values, coordinates, limit, cmap, bar=True
+) -> None:
     if len(reference.axes) == 1:
         axis.plot(reference.axes[0], values)
         axis.set_xlabel(f"${coordinates[0]}$")
@@ -147,7 +149,8 @@ def _field(figure, axis: Axes, reference, values, coordinates, limit, cmap) -> N
         x, y, values.T, cmap=cmap, vmin=-limit, vmax=limit, shading="gouraud"
     )
     mesh.set_rasterized(True)
-    figure.colorbar(mesh, ax=axis, aspect=25)
+    if bar:
+        figure.colorbar(mesh, ax=axis, aspect=25)
     _frame(axis, reference, coordinates)
 
 
