@@ -1,6 +1,7 @@
 """The command `pinnacle`: what a run leaves, and what it says when it cannot run."""
 
 import csv
+import dataclasses
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 from pinnacle import RESULTS
 from pinnacle._checkpoint import load
 from pinnacle.experiment import cli, run as run_module
+from pinnacle.experiment.cache import cache_folder
 from pinnacle.experiment.catalogue import PRESETS, PROBLEMS
 from pinnacle.experiment.config import from_dict, load_config, make_config
 
@@ -171,6 +173,43 @@ def test_analyse_needs_a_model(tmp_path):
     assert "has no model.eqx" in result.output
 
 
+# Transfer
+
+
+@pytest.fixture
+def transfer(monkeypatch):
+    """A diffusion problem that begins with a network trained on the same equation."""
+    made = dataclasses.replace(
+        PROBLEMS["diffusion"](), name="again", source=PROBLEMS["diffusion"]
+    )
+    monkeypatch.setitem(PROBLEMS, "again", lambda: made)
+    for preset in PRESETS.values():
+        monkeypatch.setitem(preset, "again", {})
+
+
+def test_transfer(transfer, tmp_path):
+    """The first network is trained once, and the second training goes on from it."""
+    words = ("run", "again", *TINY, "--steps", 20, "--no-figures")
+    first = pinnacle(*words, "--source-steps", 60, "--out", tmp_path / "one")
+    assert first.exit_code == 0, first.output
+    (cached,) = (cache_folder() / "trained").iterdir()
+    trained = load_config(cached / "config.json")
+    assert (trained["method"], trained["steps"]) == ("pinnacle-k", 60)
+    assert (trained["budget"], trained["seed"]) == (12, 0)
+    before = (cached / "model.eqx").stat().st_mtime_ns
+
+    other = ("--source-steps", 60, "--seed", 5, "--steps", 1)
+    second = pinnacle(*words, *other, "--out", tmp_path / "two")
+    assert second.exit_code == 0, second.output
+    assert (cached / "model.eqx").stat().st_mtime_ns == before
+    like = run_module.build(from_dict(load_config(tmp_path / "two" / "config.json")))
+    start = load(cached / "model.eqx", like.model())
+    after = load(tmp_path / "two" / "model.eqx", like.model())
+    pairs = zip(jax.tree.leaves(start), jax.tree.leaves(after), strict=True)
+    # One step of Adam moves each parameter by at most its learning rate, 1e-3.
+    assert max(float(jnp.abs(a - b).max()) for a, b in pairs) <= 1.01e-3
+
+
 # Runs that end early
 
 
@@ -188,8 +227,8 @@ class _Interrupts:
 def _with_callback(monkeypatch, callback):
     train = cli.train
 
-    def changed(experiment, callbacks=(), state=None):
-        return train(experiment, [*callbacks, callback], state)
+    def changed(experiment, callbacks=(), state=None, begin=None):
+        return train(experiment, [*callbacks, callback], state, begin)
 
     monkeypatch.setattr(cli, "train", changed)
 

@@ -187,16 +187,16 @@ def test_other_settings_in_the_same_folder(finished, tiny, tmp_path):
 
 KILLED = """
 import time
-from pinnacle.experiment import record, unit, worker
+from pinnacle.experiment import ongoing, record, worker
 
 record._SAVE_EVERY = 0
-show = unit._Show.__call__
+show = ongoing._Show.__call__
 
 def slowly(self, progress):
     show(self, progress)
     time.sleep(0.2)
 
-unit._Show.__call__ = slowly
+ongoing._Show.__call__ = slowly
 worker.main()
 """
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from .._checkpoint import load
+from .._model import Model
 from .._results import RESULTS
 from .._training import FitResult, TrainState
 from .about import versions
@@ -32,6 +33,7 @@ from .show import (
     print_problems,
     print_report,
 )
+from .transfer import first_model
 
 
 app = typer.Typer(
@@ -125,6 +127,9 @@ def run(
     dtype: Annotated[str | None, _option(f"{' or '.join(DTYPES)}.")] = None,
     report_every: Annotated[
         int | None, _option("Steps between two rows of the history.")
+    ] = None,
+    source_steps: Annotated[
+        int | None, _option("Steps of the first network, in transfer problems.")
     ] = None,
     out: Annotated[
         pathlib.Path | None,
@@ -307,13 +312,14 @@ def _train(
     with console.status(f"{problem.title}: reference solution"):
         reference = experiment.reference
         experiment.warm_up()
+    model = _first_model(experiment) if state is None else None
     solved = time.perf_counter()
     watch, clock = Watch(console, experiment.config, state), CompileClock()
     with watch, clock:
         recorder = Recorder(folder, problem, reference, watch, clock)
         if state is not None:
             recorder.load(state)
-        done = train(experiment, [recorder], state)
+        done = train(experiment, [recorder], state, model)
     trained = time.perf_counter()
     recorder.save(done.state)
     figures = recorder.figures(done.model) if draw else []
@@ -328,6 +334,15 @@ def _train(
     print_report(console, summary, recorder.rounds, problem.space.names)
     console.print(f"{folder.path}/: {', '.join(('config.json', *figures))}, …")
     _exit(done)
+
+
+def _first_model(experiment: Experiment) -> Model | None:
+    """The trained network that a transfer problem begins with."""
+    begin = first_model(experiment)
+    if begin is None:
+        return None
+    with console.status(f"{experiment.problem.title}: the first network"):
+        return begin()
 
 
 def _summary(

@@ -43,6 +43,7 @@ class Comparison:
       a list of values to go through; several lists give all combinations. An entry
       `label` is added to the name of the row.
     - `metric`: the column of the history that is compared at the end of the runs.
+    - `also`: further columns that the table shows.
     - `title`: for people.
     - `seeds`: how many, at the paper's scale.
     - `preset`: of `pinnacle run`, what the settings start from.
@@ -59,6 +60,7 @@ class Comparison:
     problem: str
     rows: Sequence[Mapping[str, Any]]
     metric: str = "mse"
+    also: Sequence[str] = ()
     title: str = ""
     seeds: int = 5
     preset: str = "paper"

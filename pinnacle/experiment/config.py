@@ -8,7 +8,6 @@ import pathlib
 import typing
 from typing import Any
 
-from ..problems import Settings
 from .catalogue import (
     DTYPES,
     OPTIMISERS,
@@ -23,9 +22,11 @@ from .folder import RunFolder
 from .methods import ESTIMATORS, MethodSettings
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """A run: with the same versions on the same machine, the same numbers.
+
+    Fields that came later have a default, so that older files can be read.
 
     **Attributes:**
 
@@ -41,6 +42,8 @@ class RunConfig:
     - `width`, `depth`: of the network's hidden layers, `None` for the problem's own.
     - `normalise`: whether the network sees coordinates scaled to [−1, 1].
     - `report_every`: steps between two rows of the history.
+    - `source_steps`: optimiser steps of the first network, where a problem begins with
+      one that was trained on another; else 0.
 
     Raises `ValueError` for an unknown name or a size that cannot be.
     """
@@ -59,18 +62,19 @@ class RunConfig:
     select_every: int
     pool: tuple[int, int]
     pde_share: float
-    estimator: str
+    estimator: str = "nystrom"
     references: int
-    early: bool | None
+    early: bool | None = None
     drift: float
     look_every: int
-    experimental_per_round: int
-    experimental_capacity: int
-    experimental_pool: int
+    experimental_per_round: int = 0
+    experimental_capacity: int = 0
+    experimental_pool: int = 0
     width: int | None
     depth: int | None
     normalise: bool
     report_every: int
+    source_steps: int = 0
 
     def __post_init__(self):
         check_name("problem", self.problem, PROBLEMS)
@@ -101,6 +105,7 @@ _AT_LEAST = {
     "width": 1,
     "depth": 1,
     "report_every": 1,
+    "source_steps": 0,
 }
 
 
@@ -135,7 +140,6 @@ def make_config(
     Raises `ValueError` for an unknown name or a size that cannot be.
     """
     check_name("problem", problem, PROBLEMS)
-    settings = _settings(problem)
     quick = choose("preset", preset, PRESETS)[problem]
     changes = {name: value for name, value in changes.items() if value is not None}
     values: dict[str, Any] = {
@@ -158,7 +162,7 @@ def make_config(
         "width": None,
         "depth": None,
         "normalise": False,
-        **dataclasses.asdict(settings),
+        **_settings(problem),
         **quick,
         **changes,
     }
@@ -169,8 +173,11 @@ def make_config(
 
 
 @functools.lru_cache
-def _settings(problem: str) -> Settings:
-    return PROBLEMS[problem]().settings
+def _settings(problem: str) -> dict[str, Any]:
+    """The paper's settings; the first network of a transfer is trained by its own."""
+    made = PROBLEMS[problem]()
+    first = 0 if made.source is None else made.source().settings.steps
+    return {**dataclasses.asdict(made.settings), "source_steps": first}
 
 
 def from_dict(values: dict[str, Any]) -> RunConfig:
@@ -183,7 +190,8 @@ def from_dict(values: dict[str, Any]) -> RunConfig:
                 f"the configuration has an unknown entry {name!r}"
                 f"{suggestion(name, fields)}: it knows {', '.join(fields)}."
             )
-    missing = [name for name in fields if name not in values]
+    needed = [n for n, f in fields.items() if f.default is dataclasses.MISSING]
+    missing = [name for name in needed if name not in values]
     if missing:
         raise ValueError(f"the configuration lacks {', '.join(missing)}.")
     return RunConfig(**{n: _typed(fields[n], v) for n, v in values.items()})

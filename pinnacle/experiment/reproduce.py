@@ -19,7 +19,8 @@ from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedCol
 
 from .comparison import Comparison, Unit
 from .lock import owned
-from .unit import ERROR, PROGRESS, RESULT, check_same
+from .ongoing import PROGRESS
+from .unit import ERROR, RESULT, check_same
 from .worker import Task, environment, work
 
 
@@ -261,6 +262,7 @@ def write_experiment(out: pathlib.Path, comparison: Comparison, scale: str) -> N
         "title": comparison.title,
         "preset": scale,
         "metric": comparison.metric,
+        "also": list(comparison.also),
         "threshold": comparison.threshold,
         "sustain": comparison.sustain,
         "rows": [row.label for row in comparison.expanded()],

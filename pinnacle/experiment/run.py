@@ -109,7 +109,11 @@ class Experiment:
 
 def build(config: RunConfig) -> Experiment:
     """Turn names into objects; raises `ValueError` for what does not fit together."""
-    shared = _shared(config.problem, config.dtype)
+    return assemble(config, _shared(config.problem, config.dtype))
+
+
+def assemble(config: RunConfig, shared: Shared) -> Experiment:
+    """As `build`, for a problem that is there already."""
     model_key, fit_key = jax.random.split(jax.random.key(config.seed))
     space = shared.problem.space
     return Experiment(
@@ -126,10 +130,12 @@ def train(
     experiment: Experiment,
     callbacks: Sequence[Callable[[Progress], bool | None]] = (),
     state: TrainState | None = None,
+    begin: Model | None = None,
 ) -> FitResult:
     """Train from the start, or go on from `state` to the configured number of steps.
 
-    Nothing is raised for runs that end early; see `FitResult.result`.
+    The start is the model `begin`, by default the problem's untrained one. Nothing is
+    raised for runs that end early; see `FitResult.result`.
     """
     config, method = experiment.config, experiment.method
     options: dict[str, Any] = {
@@ -139,9 +145,12 @@ def train(
         "callbacks": callbacks,
         "throw": False,
     }
+    oracles = experiment.problem.oracles(experiment.reference)
+    if oracles:
+        options["oracle"] = oracles
     optimiser = experiment.optimiser
     if state is None:
-        model, key = experiment.model(), experiment.fit_key
+        model, key = begin or experiment.model(), experiment.fit_key
         steps = config.steps
         return fit(method.pipeline, model, optimiser, steps=steps, key=key, **options)
     steps = config.steps - int(state.step)

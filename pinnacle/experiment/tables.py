@@ -122,25 +122,29 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _markdown(name: str, about: Mapping[str, Any], rows: Rows) -> str:
-    metric = about["metric"]
-    lines = [{"row": label, **summary(runs, metric)} for label, runs in rows.items()]
-    seeds = sorted(
-        {n for line in lines for n in line if n.startswith("seed ")}, key=_age
-    )
-    columns = {
+    text = f"# {about['title'] or name}\n\nPreset `{about['preset']}`."
+    for metric in (about["metric"], *about["also"]):
+        lines = [
+            {"row": label, **summary(runs, metric)} for label, runs in rows.items()
+        ]
+        columns = _columns(lines)
+        text += f"\n\n## `{metric}` at the end\n\n{_grid(lines, columns)}"
+        best = _best(rows, metric)
+        if metric == about["metric"] and len(best) < len(rows):
+            text += f"\n\n### The best row of each method\n\n{_grid(best, columns)}"
+    return text
+
+
+def _columns(lines: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    seeds = {n for line in lines for n in line if n.startswith("seed ")}
+    return {
         "row": "",
         "median": "median",
         "p20": "20 %",
         "p80": "80 %",
         "failed": "failed",
-        **{n: n for n in seeds},
+        **{n: n for n in sorted(seeds, key=_age)},
     }
-    words = f"`{metric}` at the end, preset `{about['preset']}`."
-    text = f"# {about['title'] or name}\n\n{words}\n\n{_grid(lines, columns)}"
-    best = _best(rows, metric)
-    if len(best) < len(rows):
-        text += "\n## The best row of each method\n\n" + _grid(best, columns)
-    return text
 
 
 def _age(name: str) -> int:

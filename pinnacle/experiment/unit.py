@@ -1,26 +1,21 @@
 """One unit of an experiment: a run in a folder, which any process may go on with."""
 
 import json
-import math
 import pathlib
-import time
-from collections.abc import Callable
 from typing import Any
 
-from .._checkpoint import load
 from .._results import RESULTS
-from .._training import Progress, TrainState
-from .about import versions
-from .cache import CompileClock
+from .._training import TrainState
 from .comparison import Unit
-from .config import from_dict, load_config, save_config
+from .config import from_dict, load_config
 from .folder import RunFolder
+from .ongoing import PROGRESS, finish
 from .record import Recorder
-from .run import Experiment, build, precision, train
+from .run import build, precision
+from .transfer import first_model
 
 
-RESULT, PROGRESS, ERROR = "result.json", "progress.json", "error.txt"
-_SHOW_EVERY = 2.0  # seconds
+RESULT, ERROR = "result.json", "error.txt"
 
 
 def is_done(unit: Unit, out: pathlib.Path) -> bool:
@@ -38,79 +33,32 @@ def check_same(unit: Unit, out: pathlib.Path) -> None:
         )
 
 
-def run_unit(
-    unit: Unit,
-    out: pathlib.Path,
-    watch: Callable[[Progress], None] = lambda progress: None,
-) -> bool:
+def run_unit(unit: Unit, out: pathlib.Path) -> bool:
     """Start a unit or go on from its last checkpoint, up to its result.
 
-    The result appears whole or not at all, after everything else is written.
+    The result appears whole or not at all, after everything else is written. Only the
+    first seed keeps predictions and parameters from the course of its run.
 
     **Returns:**
 
     Whether there is a result; there is none if the run was interrupted.
     """
     folder = RunFolder(unit.folder(out))
-    folder.clean()
     check_same(unit, out)
     with precision(unit.config):
         experiment = build(unit.config)
-        experiment.warm_up()
-        save_config(folder / "config.json", unit.config, versions=versions())
-        state = _checkpoint(folder, experiment)
-        show, clock = _Show(folder, watch), CompileClock()
-        recorder = Recorder(
+        recorder, state, ended = finish(
             folder,
-            experiment.problem,
-            experiment.reference,
-            show,
-            clock,
+            experiment,
+            begin=first_model(experiment),
             stages=unit.config.seed == 0,
         )
-        show.recorder = recorder
-        if state is not None:
-            recorder.load(state)
-        with clock:
-            state, ended = _go(experiment, recorder, state)
     if ended == RESULTS.interrupted:
         return False
     folder.write_json(RESULT, _result(unit, recorder, state, ended))
     for name in ("checkpoint.eqx", PROGRESS, ERROR):
         (folder / name).unlink(missing_ok=True)
     return True
-
-
-def _go(experiment: Experiment, recorder: Recorder, state: TrainState | None):
-    if state is not None and int(state.step) >= experiment.config.steps:
-        return state, RESULTS.successful  # killed between the last step and the result
-    done = train(experiment, [recorder], state)
-    recorder.save(done.state)
-    return done.state, done.result
-
-
-def _checkpoint(folder: RunFolder, experiment: Experiment) -> TrainState | None:
-    path = folder / "checkpoint.eqx"
-    return load(path, experiment.like()) if path.is_file() else None
-
-
-class _Show:
-    """Leaves word of how far a unit has come, for whoever looks at the folder."""
-
-    recorder: Recorder
-
-    def __init__(self, folder: RunFolder, watch: Callable[[Progress], None]):
-        self.folder, self.watch = folder, watch
-        self.shown_at = -math.inf
-
-    def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if now - self.shown_at > _SHOW_EVERY:
-            self.shown_at = now
-            seconds = now - self.recorder.begin + self.recorder.before["wall"]
-            record = {"step": progress.step, "seconds": seconds}
-            self.folder.write_json(PROGRESS, record)
-        self.watch(progress)
 
 
 def _result(unit: Unit, recorder: Recorder, state: TrainState, ended) -> dict[str, Any]:
