@@ -17,7 +17,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 from typer.testing import CliRunner
 
-from pinnacle.experiment import cli, lock
+from pinnacle.experiment import cli, lock, reproduce as reproduce_module
 from pinnacle.experiment.comparison import (
     Comparison,
     Unit,
@@ -201,7 +201,7 @@ worker.main()
 """
 
 
-def test_killed_and_started_again(finished, tiny, tmp_path):
+def test_killed_and_started_again(finished, tiny, tmp_path, monkeypatch):
     """The same table, whether a run went through or was killed in its middle."""
     out, _ = finished
     units = read_comparisons(tiny)["tiny"].units("smoke", 2)
@@ -219,9 +219,12 @@ def test_killed_and_started_again(finished, tiny, tmp_path):
     assert (unit / "lock.0").exists()
     assert not (unit / "result.json").exists()
 
-    words = ("--file", tiny, "--jobs", 0, "--no-figures", "--seeds", 2)
+    # The flags that hold a worker to one thread would make it compile everything again.
+    monkeypatch.setattr(reproduce_module, "environment", lambda: dict(os.environ))
+    words = ("--file", tiny, "--jobs", 2, "--no-figures", "--seeds", 2)
     result = reproduce(tmp_path, *words)
     assert result.exit_code == 0, result.output
+    assert "[4/4] tiny · " in result.output
     for name in ("table.csv", "table.md", "counts.csv"):
         again = (tmp_path / "tiny" / name).read_bytes()
         assert again == (out / "tiny" / name).read_bytes()
@@ -352,6 +355,16 @@ def test_the_experiments_can_be_run(name, scale):
     assert len(units) == len(comparison.expanded())
     if scale == "smoke":
         assert all(unit.config.steps <= 100 for unit in units)
+
+
+def test_the_documented_file_can_be_run(tmp_path):
+    page = pathlib.Path(__file__).parent.parent / "docs" / "reproduction.md"
+    (table,) = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "mine.toml").write_text(table)
+    (comparison,) = read_comparisons(tmp_path / "mine.toml").values()
+    configs = [unit.config for unit in comparison.units("quick", 1)]
+    assert len(configs) == 12 + 4
+    assert {c.select_every for c in configs} == {1, 5, 25, 50, 1000}
 
 
 @pytest.mark.parametrize(
