@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from .config import RunConfig
 
 
-PROBLEMS: dict[str, Callable[[], problems.Problem]] = {
+PROBLEMS: dict[str, Callable[..., problems.Problem]] = {
     "advection": problems.advection,
     "advection-timing": problems.advection_timing,
+    "advection-transfer": problems.advection_transfer,
     "burgers": problems.burgers,
+    "burgers-transfer": problems.burgers_transfer,
+    "darcy": problems.darcy,
     "diffusion": problems.diffusion,
     "kdv": problems.kdv,
+    "shallow-water": problems.shallow_water,
 }
 
 SCHEDULES: dict[str, Callable[[float, int], optax.ScalarOrSchedule]] = {
@@ -56,13 +60,7 @@ _QUICK: dict[str, Any] = {
 }
 PRESETS: dict[str, Mapping[str, dict[str, Any]]] = {
     "paper": {name: {} for name in PROBLEMS},
-    "quick": {
-        "advection": _QUICK,
-        "advection-timing": _QUICK,
-        "burgers": _QUICK,
-        "diffusion": _QUICK,
-        "kdv": _QUICK,
-    },
+    "quick": {name: _QUICK for name in PROBLEMS},
 }
 
 

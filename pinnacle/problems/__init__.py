@@ -1,9 +1,12 @@
 """Benchmark problems with reference solutions."""
 
+from ._darcy import darcy as darcy
 from ._forward import (
     advection as advection,
     advection_timing as advection_timing,
+    advection_transfer as advection_transfer,
     burgers as burgers,
+    burgers_transfer as burgers_transfer,
     diffusion as diffusion,
     kdv as kdv,
 )
@@ -11,6 +14,12 @@ from ._initial_conditions import (
     PDEBenchInitial as PDEBenchInitial,
     Sine as Sine,
     pdebench_initial as pdebench_initial,
+    perturbed as perturbed,
+)
+from ._pdebench import (
+    PDEBenchData as PDEBenchData,
+    TabulatedInitial as TabulatedInitial,
+    read_pdebench as read_pdebench,
 )
 from ._problem import Problem as Problem, Settings as Settings, predict as predict
 from ._reference import (
@@ -19,3 +28,4 @@ from ._reference import (
     mse as mse,
     relative_l2 as relative_l2,
 )
+from ._shallow_water import shallow_water as shallow_water

@@ -1,5 +1,6 @@
-"""The paper's forward problems in one space dimension and time."""
+"""The paper's problems in one space dimension and time."""
 
+import dataclasses
 import functools
 
 import jax.numpy as jnp
@@ -14,9 +15,12 @@ from ._initial_conditions import (
     BURGERS_SEED,
     Sine,
     pdebench_initial,
+    perturbed,
 )
+from ._pdebench import PDEBenchData
 from ._problem import Problem, Settings
 from ._reference import (
+    Reference,
     advection_reference,
     burgers_reference,
     diffusion_reference,
@@ -28,14 +32,19 @@ from ._reference import (
 X, T = 0, 1
 
 
-def advection(speed: float = 1.0, initial=None) -> Problem:
+def advection(
+    speed: float = 1.0, initial=None, data: PDEBenchData | None = None
+) -> Problem:
     """u_t + β u_x = 0 on (0, 1) × (0, 2], periodic in x.
 
     **Arguments:**
 
     - `speed`: β.
     - `initial`: u0, elementwise; by default a fixed sample of PDEBench's family.
+    - `data`: a sample of a PDEBench file of the same equation, instead of `initial`.
     """
+    domain = SpaceTime(Interval(0, 1), 0, 2)
+    initial, given = _from_data(domain, initial, data)
     u0 = _pdebench(ADVECTION_SEED) if initial is None else initial
 
     def residual(u, x):
@@ -45,10 +54,10 @@ def advection(speed: float = 1.0, initial=None) -> Problem:
     return Problem(
         name="advection",
         title=f"Advection, β = {speed:g}",
-        space=_periodic_space(SpaceTime(Interval(0, 1), 0, 2), residual, u0),
+        space=_periodic_space(domain, residual, u0),
         network=lambda key: MLP(2, 1, 128, 8, key=key),
         settings=Settings(1e-4, 200_000, 1000, 200, 5000, (2000, 500)),
-        solve=functools.partial(advection_reference, u0, speed=speed),
+        solve=given or functools.partial(advection_reference, u0, speed=speed),
     )
 
 
@@ -65,14 +74,29 @@ def advection_timing() -> Problem:
     )
 
 
-def burgers(viscosity: float = 0.02, initial=None) -> Problem:
+def advection_transfer() -> Problem:
+    """Advection of a perturbed u0, from the network that was trained on the first."""
+    return _transfer("advection-transfer", advection, ADVECTION_SEED)
+
+
+def burgers_transfer() -> Problem:
+    """Burgers with a perturbed u0, from the network that was trained on the first."""
+    return _transfer("burgers-transfer", burgers, BURGERS_SEED)
+
+
+def burgers(
+    viscosity: float = 0.02, initial=None, data: PDEBenchData | None = None
+) -> Problem:
     """u_t + u u_x = (ν/π) u_xx on (0, 1) × (0, 2], periodic in x.
 
     **Arguments:**
 
     - `viscosity`: ν.
     - `initial`: u0, elementwise; by default a fixed sample of PDEBench's family.
+    - `data`: a sample of a PDEBench file of the same equation, instead of `initial`.
     """
+    domain = SpaceTime(Interval(0, 1), 0, 2)
+    initial, given = _from_data(domain, initial, data)
     u0 = _pdebench(BURGERS_SEED) if initial is None else initial
 
     def residual(u, x):
@@ -82,10 +106,10 @@ def burgers(viscosity: float = 0.02, initial=None) -> Problem:
     return Problem(
         name="burgers",
         title=f"Burgers, ν = {viscosity:g}/π",
-        space=_periodic_space(SpaceTime(Interval(0, 1), 0, 2), residual, u0),
+        space=_periodic_space(domain, residual, u0),
         network=lambda key: MLP(2, 1, 128, 4, key=key),
         settings=Settings(1e-4, 200_000, 300, 100, 5000, (800, 200)),
-        solve=functools.partial(burgers_reference, u0, viscosity=viscosity),
+        solve=given or functools.partial(burgers_reference, u0, viscosity=viscosity),
     )
 
 
@@ -151,6 +175,32 @@ def _periodic_space(domain: SpaceTime, residual, initial) -> AugmentedSpace:
             Component("bc", sides, Periodic(X, sides.period)),
         ]
     )
+
+
+def _transfer(name: str, source, seed: int) -> Problem:
+    base = source(initial=perturbed(_pdebench(seed)))
+    settings = dataclasses.replace(base.settings, budget=200, new=50)
+    return dataclasses.replace(
+        base,
+        name=name,
+        title=f"{base.title}, perturbed initial condition",
+        settings=settings,
+        source=source,
+    )
+
+
+def _from_data(domain: SpaceTime, initial, data: PDEBenchData | None):
+    """u0 and the solution: what was given, or what the data say."""
+    if data is None:
+        return initial, None
+    if initial is not None:
+        raise ValueError("give `initial` or `data`, not both.")
+    data.check(domain, ("u",))
+    return data.initial, functools.partial(_same, data.reference)
+
+
+def _same(reference: Reference) -> Reference:
+    return reference
 
 
 def _pdebench(seed: int):

@@ -1,5 +1,7 @@
 """Initial conditions of the benchmark problems, as functions of x."""
 
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
@@ -148,6 +150,20 @@ def pdebench_initial(
         windowed=windowed & variants,
         window=edge + jnp.asarray([0.1, 0.55], jnp.float32),
         length=float(length),
+    )
+
+
+def perturbed(initial: PDEBenchInitial) -> PDEBenchInitial:
+    """The same waves with other amplitudes and phases, for transfer learning.
+
+    Amplitudes are multiplied by 1.3 and 0.7, phases moved by 0.6 and −0.6 in turn.
+    """
+    sign = jnp.where(jnp.arange(initial.amplitude.shape[0]) % 2 == 0, 1.0, -1.0)
+    sign = sign.astype(initial.amplitude.dtype)
+    return dataclasses.replace(
+        initial,
+        amplitude=initial.amplitude * (1 + 0.3 * sign),
+        phase=initial.phase + 0.6 * sign,
     )
 
 

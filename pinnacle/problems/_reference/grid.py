@@ -1,7 +1,8 @@
 """The grid of a problem in one space dimension and time, and functions on it."""
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -37,3 +38,15 @@ def evaluate(initial: Callable[[Array], Array], x: np.ndarray) -> np.ndarray:
             f"positions of shape {x.shape}."
         )
     return values
+
+
+@contextlib.contextmanager
+def on_cpu() -> Iterator[None]:
+    """JAX in float64 on the CPU, if it sees one, so that the numbers depend neither on
+    the caller's precision nor on an accelerator."""
+    try:
+        device = jax.local_devices(backend="cpu")[0]
+    except RuntimeError:
+        device = None
+    with jax.enable_x64(True), jax.default_device(device):
+        yield

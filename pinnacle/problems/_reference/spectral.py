@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .base import Reference
-from .grid import check_positive, evaluate, space_time
+from .grid import check_positive, evaluate, on_cpu, space_time
 
 
 # Bounds on step × rate, for c·max|u0|·k (transport), νk² (decay) and δk³ (rotation) at
@@ -169,7 +169,7 @@ def _reference(initial, *, equation, box, resolution, steps) -> Reference:
 
 def _solve(equation, u0, length, block, intervals, blocks, steps) -> np.ndarray:
     """u0 and u at the ends of the intervals, shape `(intervals + 1, n)`."""
-    with jax.enable_x64(True), jax.default_device(_cpu()):
+    with on_cpu():
         per_block = math.ceil(steps / blocks)
         numbers = [equation.convection, equation.diffusion, equation.dispersion]
         u = _integrate(
@@ -246,11 +246,3 @@ def _diffrax():
             "is not installed: pip install 'pinnacle-pinn[cli]'"
         ) from error
     return diffrax
-
-
-def _cpu():
-    """The CPU if JAX sees it, so that the numbers depend on no accelerator."""
-    try:
-        return jax.local_devices(backend="cpu")[0]
-    except RuntimeError:
-        return None
