@@ -67,7 +67,7 @@ def _take(folder: pathlib.Path) -> pathlib.Path:
     number = _number(locks[-1]) + 1 if locks else 0
     mine = folder / f"lock.{number}"
     try:
-        handle = os.open(mine, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        handle = os.open(mine, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
     except FileExistsError:
         raise Taken(str(folder)) from None
     with os.fdopen(handle, "w") as file:

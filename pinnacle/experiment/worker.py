@@ -149,7 +149,7 @@ def main() -> None:
 
     def beat():
         if os.getppid() != parent:
-            _thread.interrupt_main()
+            _thread.interrupt_main(signal.SIGTERM)
 
     try:
         work(task, beat)
