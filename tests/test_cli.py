@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import h5py
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -171,6 +172,48 @@ def test_analyse_needs_a_model(tmp_path):
     result = pinnacle("analyse", tmp_path)
     assert result.exit_code == 2
     assert "has no model.eqx" in result.output
+
+
+# Data files
+
+
+@pytest.fixture
+def data_file(tmp_path):
+    """PDEBench's layout: two samples of sin 2π(x − t), the second twice as large."""
+    x, t = (np.arange(16) + 0.5) / 16, np.linspace(0, 2, 9)
+    values = np.sin(2 * np.pi * (x[None] - t[:, None]))
+    path = tmp_path / "data.hdf5"
+    with h5py.File(path, "w") as file:
+        file["tensor"] = np.stack([values, 2 * values])
+        file["x-coordinate"], file["t-coordinate"] = x, np.append(t, 2.25)
+    return path, values
+
+
+def test_a_run_on_a_data_file(data_file):
+    path, values = data_file
+    config = make_config("advection", data=str(path), sample=1)
+    reference = run_module.build(config).reference
+    np.testing.assert_allclose(
+        reference.on_grid(reference.values)[..., 0], 2 * values[::2, ::4].T
+    )
+    assert from_dict(dataclasses.asdict(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("advection", "--data", "nowhere.hdf5"), "there is no file"),
+        (("advection", "--data", __file__), "not HDF5"),
+        (("advection", "--data", "data.hdf5", "--sample", "2"), "no sample 2"),
+        (("kdv", "--data", "data.hdf5"), "'kdv' takes none: only advection, "),
+    ],
+)
+def test_bad_data(data_file, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    result = pinnacle("run", *words, "--out", tmp_path / "none")
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not (tmp_path / "none").exists()
 
 
 # Transfer

@@ -216,7 +216,8 @@ def test_dynamics(dim):
         )
     ]
     both = {"uniform": rounds, "rad": rounds[:1]}
-    figure = plotting.dynamics(reference, both, names=NAMES, coordinates="xyt")
+    symbols = "xyt"[:dim]
+    figure = plotting.dynamics(reference, both, names=NAMES, coordinates=symbols)
     titles = [axis.get_title() for axis in figure.axes]
     assert titles == ["step 0", "step 10", "step 0", ""]
     drawn = sum(np.shape(c.get_offsets())[0] for c in _scatters(figure.axes[1]))

@@ -73,6 +73,10 @@ def run(
         pathlib.Path | None,
         _option("Rerun from the config.json of a run; options given change it."),
     ] = None,
+    data: Annotated[
+        pathlib.Path | None, _option("A PDEBench file to take the solution from.")
+    ] = None,
+    sample: Annotated[int | None, _option("Which sample of the file.")] = None,
     seed: Annotated[int | None, _option("Of network, pools and choices.")] = None,
     steps: Annotated[int | None, _option("Optimiser steps.")] = None,
     budget: Annotated[int | None, _option("Collocation points, all kinds.")] = None,
@@ -145,6 +149,8 @@ def run(
     given = dict(locals())
     fields = {field.name for field in dataclasses.fields(RunConfig)}
     changes = {n: v for n, v in given.items() if n in fields and v is not None}
+    if data is not None:
+        changes["data"] = str(data.resolve())
     with _status():
         settings = _settings(config, preset, changes)
         folder = RunFolder(out or _default_folder(settings))

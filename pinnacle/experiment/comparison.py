@@ -28,6 +28,7 @@ _SMOKE: dict[str, Any] = {
     "width": 8,
     "depth": 2,
     "report_every": 10,
+    "source_steps": 60,
 }
 
 

@@ -31,6 +31,7 @@ class RunConfig:
     **Attributes:**
 
     - `problem`, `method`, `optimizer`, `schedule`: by name.
+    - `data`, `sample`: a PDEBench file to take the solution from, and which sample.
     - `seed`: of the network, the pools and the choices.
     - `dtype`: `"float32"` or `"float64"`.
     - `steps`: optimiser steps in all; `decay_steps` of them until the learning rate
@@ -75,6 +76,8 @@ class RunConfig:
     normalise: bool
     report_every: int
     source_steps: int = 0
+    data: str | None = None
+    sample: int = 0
 
     def __post_init__(self):
         check_name("problem", self.problem, PROBLEMS)
@@ -106,6 +109,7 @@ _AT_LEAST = {
     "depth": 1,
     "report_every": 1,
     "source_steps": 0,
+    "sample": 0,
 }
 
 

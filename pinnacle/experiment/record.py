@@ -178,6 +178,8 @@ class Recorder:
         rows = folder.read_rows("history.csv")
         self.training = [row for row in rows if row["step"] <= step]
         count = int(state.selection.round)
+        if count == 0:  # the first selection failed
+            return
         self.rounds = folder.read_rows("rounds.csv")[:count]
         arrays = folder.read_arrays("points.npz")
         items = [

@@ -32,6 +32,8 @@ _SMALL: dict[str, Any] = {
     "select_every": 1000,
 }
 
+_FINE_TUNING = {**_SMALL, "source_steps": 40_000, "steps": 20_000}
+
 _LIST = [
     Comparison(
         name="advection",
@@ -117,6 +119,35 @@ _LIST = [
         threshold=1e-2,
         sustain=2000,
         quick={"steps": 20_000},
+    ),
+    Comparison(
+        name="shallow-water",
+        problem="shallow-water",
+        title="Shallow water, radial dam break",
+        rows=[{"method": _SIX}],
+        also=["mse/u", "mse/v"],
+        quick={"steps": 20_000, "select_every": 1000},
+    ),
+    Comparison(
+        name="darcy",
+        problem="darcy",
+        title="Darcy flow (not in the paper)",
+        rows=[{"method": _SIX}],
+        quick={"steps": 20_000, "select_every": 1000},
+    ),
+    Comparison(
+        name="advection-transfer",
+        problem="advection-transfer",
+        title="Advection, fine-tuned to another initial condition",
+        rows=[{"method": _SIX}],
+        quick=_FINE_TUNING,
+    ),
+    Comparison(
+        name="burgers-transfer",
+        problem="burgers-transfer",
+        title="Burgers, fine-tuned to another initial condition",
+        rows=[{"method": _SIX}],
+        quick=_FINE_TUNING,
     ),
 ]
 EXPERIMENTS: dict[str, Comparison] = {c.name: c for c in _LIST}

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from .._training import (
 from .._training.fit import Metrics, start
 from .._training.optimiser import as_residual_optimiser
 from ..nn import MLP, InputNormalisation
-from ..problems import Problem, Reference, predict
+from ..problems import Problem, Reference, predict, read_pdebench
 from .catalogue import OPTIMISERS, PROBLEMS
 from .config import RunConfig
 from .methods import Method, make_method
@@ -50,9 +51,23 @@ class Shared:
 
 
 @functools.lru_cache(maxsize=4)
-def _shared(problem: str, dtype: str) -> Shared:
+def _shared(problem: str, dtype: str, data: str | None, sample: int) -> Shared:
     del dtype  # the arrays inside a problem have the precision they were made in
-    return Shared(PROBLEMS[problem]())
+    make = PROBLEMS[problem]
+    return Shared(make() if data is None else _with_data(problem, data, sample))
+
+
+def _with_data(problem: str, data: str, sample: int) -> Problem:
+    """The problem of one sample in a PDEBench file."""
+    able = [n for n, f in PROBLEMS.items() if "data" in inspect.signature(f).parameters]
+    if problem not in able:
+        raise ValueError(
+            f"`data` is given, but {problem!r} takes none: only {', '.join(able)} do."
+        )
+    try:
+        return PROBLEMS[problem](data=read_pdebench(data, sample))
+    except FileNotFoundError as error:
+        raise ValueError(f"`data`: there is no file {data!r}.") from error
 
 
 @functools.lru_cache(maxsize=16)
@@ -109,7 +124,8 @@ class Experiment:
 
 def build(config: RunConfig) -> Experiment:
     """Turn names into objects; raises `ValueError` for what does not fit together."""
-    return assemble(config, _shared(config.problem, config.dtype))
+    shared = _shared(config.problem, config.dtype, config.data, config.sample)
+    return assemble(config, shared)
 
 
 def assemble(config: RunConfig, shared: Shared) -> Experiment:

@@ -19,7 +19,7 @@ from .cache import cache_folder
 from .config import RunConfig
 from .folder import RunFolder
 from .lock import Taken, claim
-from .ongoing import finish
+from .ongoing import PROGRESS, finish
 from .record import flat, unflat
 from .run import Experiment, Shared, assemble
 
@@ -53,12 +53,13 @@ def first_model(experiment: Experiment) -> Callable[[], Model] | None:
 def source_config(config: RunConfig, own: Settings, source: Settings) -> RunConfig:
     """How the first network is trained: by PINNACLE-K, with the network, precision and
     optimiser of the run, and with numbers of points in the same proportion to the
-    run's as in the paper."""
+    run's as in the paper, from a pool that has as many."""
 
     def scaled(name: str) -> int:
         here, there = getattr(own, name), getattr(source, name)
         return max(1, round(getattr(config, name) * there / here))
 
+    budget = scaled("budget")
     return dataclasses.replace(
         config,
         method="pinnacle-k",
@@ -66,8 +67,9 @@ def source_config(config: RunConfig, own: Settings, source: Settings) -> RunConf
         steps=max(config.source_steps, 1),
         source_steps=0,
         decay_steps=None,
-        budget=scaled("budget"),
-        new=min(scaled("new"), scaled("budget")),
+        budget=budget,
+        new=min(scaled("new"), budget),
+        pool=(max(config.pool[0], budget), config.pool[1]),
         report_every=max(1, config.source_steps // 100),
     )
 
@@ -97,7 +99,8 @@ def _train(folder: RunFolder, first: Experiment) -> None:
             f"the training of the first network, in {str(folder.path)!r}, ended after "
             f"{int(state.step)} steps: {RESULTS[ended]}"
         )
-    (folder / "checkpoint.eqx").unlink(missing_ok=True)
+    for name in ("checkpoint.eqx", PROGRESS):
+        (folder / name).unlink(missing_ok=True)
     last = recorder.training[-1] if recorder.training else {}
     folder.write_json(_DONE, {"steps": int(state.step), **last})
 

@@ -220,4 +220,5 @@ def dynamics(
         line[0].set_ylabel(f"{method}\n{line[0].get_ylabel()}")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(names))
+    _name_slice(figure, reference, coordinates, "background at")
     return figure

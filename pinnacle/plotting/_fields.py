@@ -161,6 +161,8 @@ def _frame(axis: Axes, reference: Reference, coordinates) -> None:
     x, y = reference.axes[:2]
     axis.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]), ylabel=f"${coordinates[1]}$")
     axis.locator_params(nbins=4)
+    if coordinates[1] != "t":
+        axis.set_aspect("equal")
     for side in ("top", "right"):
         axis.spines[side].set_visible(True)
 
@@ -177,11 +179,13 @@ def _fixed(reference: Reference) -> tuple[int, ...]:
     return tuple(n // 2 for n in sizes[:-1]) + tuple(n - 1 for n in sizes[-1:])
 
 
-def _name_slice(figure: Figure, reference: Reference, coordinates) -> None:
+def _name_slice(
+    figure: Figure, reference: Reference, coordinates, what: str = "at"
+) -> None:
     at = zip(coordinates[2:], reference.axes[2:], _fixed(reference), strict=True)
     words = ", ".join(f"${name} = {axis[i]:.3g}$" for name, axis, i in at)
     if words:
-        figure.suptitle(f"at {words}", fontsize=9)
+        figure.suptitle(f"{what} {words}", fontsize=9)
 
 
 def _largest(values) -> float:
