@@ -21,6 +21,11 @@ value. Far away the perturbation of ψ decays as r^{−k} and ω is 0.
 *Pressure.* From the momentum equation along circles, ∂_θ(p + |u|²/2)/r = −∂_t u_θ −
 ω u_r + ν ω_r; its mean over a circle from the one along r, with p = 0 far ahead.
 
+*Result.* Strouhal number 0.1643, mean drag 1.324, lift amplitude 0.321. With the outer
+boundary at r = 80 they are 0.1640, 1.320 and 0.319, and at 200 about 0.1639, 1.319 and
+0.319; where the fading begins matters less. None of this touches the equations in the
+window: differences of eighth order leave 5e-4 of terms of 0.02 to 0.3.
+
 *Data.* The developed flow is periodic. It is kept as its mean and leading harmonics in
 time, on an even grid of the window [1, 8] × [−2, 2], as 16-bit integers each with a
 scale. See `pinnacle/problems/_reference/cylinder_wake.py` for the reader.
@@ -313,7 +318,7 @@ def velocity_and_pressure(flow: Cylinder, omega, omega_t):
     head[1:] = r * along[1:] / ik[1:]
     # The mean over circles: dH_0/dr = (ω u_θ)_0, from the circle r = 5 on; and there
     # from the ray θ = π, ahead of the wake, where ∂_r H = −∂_t u_r and H → 1/2.
-    far, near = r.size - 1, np.argmin(np.abs(r - 5))
+    far, near = r.size - 1, int(np.argmin(np.abs(r - 5)))
     sign = np.where(flow.k == 0, 1, 2) * (-1.0) ** flow.k
     rate = np.sum(sign[:, None] * (ik * psi_t / r), axis=0).real
     ahead = primitive(flow, -rate, far, 0.5)[near]
@@ -406,7 +411,7 @@ def save(path, shed: Shedding, modes, error):
 
 def main():
     """Develop the flow on a coarse grid, go on with a fine one, and write the file."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Make the wake's data file.")
     parser.add_argument("out")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")

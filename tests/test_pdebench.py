@@ -1,6 +1,7 @@
 """Readers of PDEBench's files, on small files of the same layout."""
 
 import dataclasses
+from typing import Any
 
 import h5py
 import jax
@@ -20,7 +21,7 @@ from pinnacle.problems import (
 SAMPLES, TIMES, CELLS = 3, 21, 64
 
 
-def wave(x, t, sample=1):
+def wave(x, t, sample: Any = 1):
     return np.sin(2 * np.pi * (x - t) + 0.3 * sample) + 0.1 * sample
 
 

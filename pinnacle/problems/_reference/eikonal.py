@@ -95,7 +95,7 @@ def eikonal_reference(
     x = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), -1)
     near, speed = linear_travel_time(x), eikonal_speed(x, boxes)
     changed = speed != eikonal_speed(x, ())
-    centre = float(linear_travel_time(np.full(3, WIDTH / 2)))
+    (centre,) = linear_travel_time(np.full((1, 3), WIDTH / 2))
     first = 0.95 * np.min(near[changed], initial=centre)
     far = fmm.travel_time(near - first, speed, dx=h, order=2)
     time = np.where(near < first, near, first + np.asarray(far))
