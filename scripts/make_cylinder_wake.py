@@ -24,7 +24,7 @@ value. Far away the perturbation of ψ decays as r^{−k} and ω is 0.
 *Result.* Strouhal number 0.1643, mean drag 1.324, lift amplitude 0.321. With the outer
 boundary at r = 80 they are 0.1640, 1.320 and 0.319, and at 200 about 0.1639, 1.319 and
 0.319; where the fading begins matters less. None of this touches the equations in the
-window: differences of eighth order leave 5e-4 of terms of 0.02 to 0.3.
+window: differences of eighth order leave 4e-4 of terms of 0.01 to 0.3.
 
 *Data.* The developed flow is periodic. It is kept as its mean and leading harmonics in
 time, on an even grid of the window [1, 8] × [−2, 2], as 16-bit integers each with a
