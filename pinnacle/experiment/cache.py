@@ -47,18 +47,25 @@ def enable_cache() -> None:
     compilation_cache.reset_cache()  # JAX looks at the settings once a process
 
 
+_BACKEND = "/jax/core/compile/backend_compile_duration"
 _COMPILING = {
     "/jax/core/compile/jaxpr_trace_duration",
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
-    "/jax/core/compile/backend_compile_duration",
+    _BACKEND,
 }
 
 
 class CompileClock:
-    """Adds up what is spent on tracing and compiling functions, while it is open."""
+    """Adds up what is spent on tracing and compiling functions, while it is open.
+
+    **Attributes:**
+
+    - `seconds`: spent.
+    - `functions`: compiled, or read from the cache on disk.
+    """
 
     def __init__(self):
-        self.seconds = 0.0
+        self.seconds, self.functions = 0.0, 0
 
     def __enter__(self) -> "CompileClock":
         monitoring.register_event_duration_secs_listener(self._listen)
@@ -71,3 +78,4 @@ class CompileClock:
         del kwargs
         if event in _COMPILING:
             self.seconds += duration_secs
+        self.functions += event == _BACKEND

@@ -19,7 +19,7 @@ from typing import Any
 
 import jax
 
-from .cache import enable_cache
+from .cache import CompileClock, enable_cache
 from .comparison import Unit
 from .config import from_dict
 from .folder import RunFolder
@@ -34,6 +34,7 @@ ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
+_KEPT = 1000  # compiled functions, some of which take a megabyte
 _XLA_FLAG = "--xla_cpu_multi_thread_eigen=false"
 
 
@@ -105,14 +106,16 @@ def work(task: Task, beat: Callable[[], None] = lambda: None) -> None:
     """
     if task.cache:
         enable_cache()
-    experiment = None
+    kept = 0  # functions in memory
     with contextlib.ExitStack() as owned:
         while (unit := _take(task, beat, owned)) is not None:
-            if experiment not in (None, unit.experiment):
-                jax.clear_caches()  # the next experiment has other shapes
-            experiment = unit.experiment
-            _do(unit, task.out)
+            with CompileClock() as compiled:
+                _do(unit, task.out)
             owned.close()
+            kept += compiled.functions
+            if kept > _KEPT:
+                jax.clear_caches()
+                kept = 0
 
 
 def _take(task: Task, beat, owned: contextlib.ExitStack) -> Unit | None:
