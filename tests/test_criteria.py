@@ -15,6 +15,7 @@ from pinnacle._criterion import (
     Constant,
     ConvergenceDegree,
     GradientNorm,
+    MixedWithUniform,
     Pointwise,
     ResidualPower,
     Tempered,
@@ -33,6 +34,7 @@ CRITERIA = {
     "constant": lambda: (Constant(), False),
     "pointwise": lambda: (Pointwise(ConvergenceDegree()), True),
     "tempered": lambda: (Tempered(ConvergenceDegree(), 2.0), True),
+    "mixed": lambda: (MixedWithUniform(GradientNorm(), 0.2), False),
     "by-kind": lambda: (
         ByKind((ResidualPower(), Constant(), ConvergenceDegree())),
         False,
@@ -229,6 +231,7 @@ def test_new_numbers_do_not_recompile():
         (lambda: ResidualPower(offset=-0.5), ["`offset`", "-0.5"]),
         (lambda: ResidualPower(power=float("nan")), ["`power`", "nan"]),
         (lambda: Tempered(Constant(), 0.0), ["`temperature`", "0.0"]),
+        (lambda: MixedWithUniform(Constant(), 1.5), ["`uniform`", "1.5"]),
         (lambda: ByKind(()), ["`criteria`", "Constant()"]),
     ],
 )
