@@ -23,12 +23,14 @@ from pinnacle import (
     Model,
     NoCross,
     Nystrom,
+    Points,
     PoolInfo,
     ResidualPower,
     Sampling,
     SelectionPipeline,
     Sketch,
     Uniform,
+    derivatives,
     nn,
 )
 from pinnacle._ntk.basis import basis_from_rows, reference_rows, spread
@@ -296,6 +298,25 @@ def test_opposite_jacobians_do_not_cancel():
         s = estimator.spectrum(space, model, pool, basis)
         trace = jnp.sum(s.eigenvalues * jnp.sum(s.eigenfunctions**2, axis=(0, 1)))
         np.testing.assert_allclose(trace, 2 * 0.25, rtol=1e-5)
+
+
+def test_a_singular_candidate_does_not_spoil_the_basis():
+    # √|u_x| has no derivative where u_x = 0, as on the axis x = 0 of û = x²N.
+    def residual(u, x):
+        (u_x,) = derivatives(u, x, (0,))
+        return jnp.sqrt(jnp.abs(u_x))
+
+    network = nn.OutputTransform(
+        nn.MLP(2, 1, 4, 1, key=jax.random.key(0)), lambda x, raw: x[0] ** 2 * raw
+    )
+    space = AugmentedSpace([Component("pde", Box((0, 0), (1, 1)), PDE(residual))])
+    x = jnp.asarray([[0.0, 0.3], [0.5, 0.2], [0.7, 0.6]])
+    block = space.split(Points(x, 0), (3,))
+    estimator = Nystrom(3)
+    basis = estimator.basis(space, Model(network), block, key=jax.random.key(0))
+    spectrum = estimator.spectrum(space, Model(network), block, basis)
+    assert spectrum.eigenvalues[0] > 0
+    assert np.isfinite(spectrum.eigenfunctions[1:]).all()
 
 
 def test_references_are_spread_over_the_kinds():

@@ -41,6 +41,8 @@ from pinnacle import (
     SpaceTime,
     TimeDerivative,
     Uniform,
+    derivatives,
+    nn,
 )
 
 
@@ -262,6 +264,28 @@ def test_padding_sits_inside_the_domain_of_its_kind():
     ):
         assert component.domain.contains(block.x).all()
         assert not block.mask.any()
+
+
+def test_padding_of_a_singular_operator_sends_no_nan_through_the_gradient(x64):
+    # u'' + u'/|x| has no value at 0, the middle; none of the points lies there.
+    def residual(u, x):
+        u_x, u_xx = derivatives(u, x, (0,), (0, 0))
+        return u_xx + u_x / jnp.abs(x[0])
+
+    line = Component("pde", Box((-1,), (1,)), PDE(residual))
+    space = AugmentedSpace([line])
+    points = Points(jnp.asarray([[0.5], [-0.25]]), 0)
+    network = Model(nn.MLP(1, 1, 4, 1, key=jr.key(0)))
+
+    def gradient(capacity):
+        def loss(network):
+            (rows,) = space.residual(network, space.split(points, (capacity,)))
+            return jnp.sum(rows**2)
+
+        return jax.tree.leaves(eqx.filter_grad(loss)(network))
+
+    for tight, padded in zip(gradient(2), gradient(5), strict=True):
+        np.testing.assert_allclose(padded, tight, rtol=1e-12)
 
 
 def test_stack_pads_rows():

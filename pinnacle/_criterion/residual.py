@@ -32,7 +32,7 @@ class ResidualPower(AbstractConvergenceCriterion):
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
         size = row_norm(info.residual)
-        counts = info.mask & jnp.isfinite(size)
+        counts = info.counted & jnp.isfinite(size)
         # The largest |R| becomes 1 before the power is taken: nothing overflows, and
         # with b = (|R|/max)^(k/2) the root of the score is hypot(b/√mean(b²), √c),
         # which never squares a small number.

@@ -47,7 +47,7 @@ class Tempered(AbstractConvergenceCriterion):
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
         embedding = self.criterion(info)
         norm = row_norm(embedding)
-        counts = info.mask & jnp.isfinite(norm)
+        counts = info.counted & jnp.isfinite(norm)
         largest = jnp.max(norm, initial=0, where=counts)
         relative = norm / jnp.where(largest > 0, largest, 1)
         # ‖φ'‖ = √M (‖φ‖/√M)^(1/T)

@@ -38,7 +38,7 @@ def basis_from_rows(J: Float[Array, "p P"], rcond: Array | None) -> Basis:
         return Basis(jnp.zeros(J.shape[::-1], J.dtype), jnp.zeros(0, J.dtype))
     sigma, W = _right_singular(J) if J.shape[0] < J.shape[1] else _by_svd(J)
     if rcond is None:
-        rcond = jnp.asarray(max(J.shape) * jnp.finfo(J.dtype).eps)
+        rcond = jnp.asarray(J.shape[0] * jnp.finfo(J.dtype).eps)
     kept = sigma > rcond.astype(J.dtype) * sigma[0]
     eigenvalues = jnp.where(kept, sigma**2 / J.shape[0], 0)
     return Basis(jnp.where(kept[None, :], W, 0), eigenvalues)
@@ -96,6 +96,8 @@ def reference_rows(
 ) -> Float[Array, "p P"]:
     """Jacobian rows of reference points drawn from the pool, spread over all kinds.
 
+    A row that is not finite becomes 0: one singular point must not spoil the basis.
+
     **Arguments:**
 
     - `points`: how many points; `None` takes the whole pool.
@@ -107,7 +109,8 @@ def reference_rows(
         rows.jacobian(kind, _draw(block, share, key=k))
         for kind, (block, share, k) in enumerate(zip(pool, shares, keys, strict=True))
     ]
-    return jnp.concatenate([J.reshape(-1, rows.size) for J in jacobians])
+    J = jnp.concatenate([J.reshape(-1, rows.size) for J in jacobians])
+    return jnp.where(jnp.all(jnp.isfinite(J), axis=1, keepdims=True), J, 0)
 
 
 def spread(points: int, sizes: Sequence[int]) -> list[int]:

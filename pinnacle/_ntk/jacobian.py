@@ -5,13 +5,18 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jax.lax import dynamic_slice_in_dim, dynamic_update_slice_in_dim
+from jaxtyping import Array, Float
 
 from .._model import Model
 from .._space.augmented import AugmentedSpace, Block
 
 
-_CHUNK_ENTRIES = 2**23  # Jacobian entries held at once when no chunk is given
+# Without a given chunk: Jacobian entries held at once, and into how many chunks a block
+# of at least `_WORTH_IT` points is cut, so that a tail of padding can be left out.
+_CHUNK_ENTRIES = 2**23
+_CHUNKS = 8
+_WORTH_IT = 256
 
 
 class Rows(eqx.Module):
@@ -75,6 +80,14 @@ class Rows(eqx.Module):
 
         return self._map(point, kind, block)
 
+    def residual(self, kind: int, block: Block) -> Float[Array, "c m"]:
+        """√λ·R(z) for every row of one block; zero on padding rows."""
+
+        def point(x, label, mask):
+            return jnp.where(mask, self._residual(kind, x, label)(self.parameters), 0)
+
+        return self._map(point, kind, block)
+
     def gradient_norm(self, kind: int, block: Block) -> Float[Array, " c"]:
         """‖J(z)ᵀR(z)‖ for every row of one block, by one backward pass a point."""
 
@@ -98,10 +111,25 @@ class Rows(eqx.Module):
         J = jax.jacrev(self._residual(kind, x, label))(self.parameters)
         return [leaf.reshape(rows, -1) for leaf in jax.tree.leaves(J)]
 
-    def _map(self, point: Callable, kind: int, block: Block) -> PyTree:
-        rows = self.space.components[kind].operator.rows
-        chunk = self.chunk or max(8, _CHUNK_ENTRIES // (rows * self.size))
+    def _map(self, point: Callable, kind: int, block: Block) -> Array:
+        """`point` at every row, chunk by chunk up to the last that has a live row."""
         arguments = (block.x, block.label, block.mask)
+        chunk = self.chunk or self._default_chunk(kind, block.size)
         if block.size <= chunk:
             return jax.vmap(point)(*arguments)
-        return jax.lax.map(lambda a: point(*a), arguments, batch_size=chunk)
+        shapes = jax.eval_shape(jax.vmap(point), *arguments)
+        nothing = jnp.zeros(shapes.shape, shapes.dtype)
+
+        def step(i, done):
+            start = jnp.minimum(i * chunk, block.size - chunk)
+            piece = [dynamic_slice_in_dim(a, start, chunk) for a in arguments]
+            values = jax.vmap(point)(*piece)
+            return dynamic_update_slice_in_dim(done, values, start, axis=0)
+
+        live = jnp.max(jnp.where(block.mask, jnp.arange(1, block.size + 1), 0))
+        return jax.lax.fori_loop(0, (live + chunk - 1) // chunk, step, nothing)
+
+    def _default_chunk(self, kind: int, size: int) -> int:
+        rows = self.space.components[kind].operator.rows
+        fits = max(8, _CHUNK_ENTRIES // (rows * self.size))
+        return min(fits, size if size < _WORTH_IT else -(-size // _CHUNKS))

@@ -22,7 +22,7 @@ class Nystrom(AbstractNTKEstimator):
       over the kinds in proportion to their candidates, at least one each.
     - `coefficients`: whether the unknown coefficients count as parameters.
     - `rcond`: singular values below `rcond·σ_1` count as rounding noise, default
-      ε·max(shape).
+      ε·(number of reference rows).
     - `chunk`: points per Jacobian chunk, default by memory.
     """
 

@@ -12,12 +12,13 @@ from .jacobian import Rows
 
 
 class Sketch(AbstractNTKEstimator):
-    """A random projection of parameter space: Θ ≈ (JΩ)(JΩ)ᵀ, Ω Gaussian, E[ΩΩᵀ] = 𝟙.
+    """A random projection of parameter space: Θ ≈ (JΩ)(JΩ)ᵀ with E[ΩΩᵀ] = 𝟙.
 
-    Unbiased: E[α̂(Z)] = α(Z), with relative deviation √(2/directions) for every set Z
-    (Johnson–Lindenstrauss). Needs no reference set and no large factorisation, so a
-    round costs a few training steps. The basis Ω is rotated so that its directions are
-    the principal ones of a few reference points; this changes no embedding distance.
+    Ω has independent random signs. Unbiased: E[α̂(Z)] = α(Z), with relative deviation
+    √(2/directions) at most for every set Z (Johnson–Lindenstrauss). Needs no reference
+    set and no large factorisation, so a round costs a few dozen training steps. The
+    basis Ω is rotated so that its directions are the principal ones of a few reference
+    points; this changes no embedding distance.
 
     **Arguments:**
 
@@ -47,7 +48,9 @@ class Sketch(AbstractNTKEstimator):
     ) -> Basis:
         rows = Rows(space, model, self.coefficients, self.chunk)
         omega_key, reference_key = jax.random.split(key)
-        omega = jax.random.normal(omega_key, (rows.size, self.directions), model.dtype)
+        omega = jax.random.rademacher(
+            omega_key, (rows.size, self.directions), model.dtype
+        )
         omega = omega / jnp.sqrt(jnp.asarray(self.directions, model.dtype))
         J = reference_rows(rows, pool, 2 * self.directions, key=reference_key)
         _, sigma, Vt = jnp.linalg.svd(J @ omega, full_matrices=True)

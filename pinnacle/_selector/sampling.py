@@ -30,8 +30,9 @@ class Sampling(AbstractSelector):
 
         Σ_{chosen z of kind r} weight(z) f(z) / #chosen_r
 
-    has the expectation mean{f(z) : candidates z of kind r of positive score}, the sum
-    counting as 0 when none is chosen. weight = (#chosen_r / #pool_r) / π(z), with π(z)
+    has the expectation Σf(z)/#pool_r over the candidates z of kind r that can come up
+    (those of score 0 do only after all others), the sum counting as 0 when none is
+    chosen. weight = (#chosen_r / #pool_r) / π(z), with π(z)
     the probability that z is chosen given the noise of all other candidates:
     π = 1 − exp(−score · e^{−κ}), κ being the key below which z would have dropped out.
     It is exact as long as the minima of a group do not exceed its quota. Source: Kool

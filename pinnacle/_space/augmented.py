@@ -89,9 +89,12 @@ class AugmentedSpace(eqx.Module):
         return self.names.index(name)
 
     def anchor(self, kind: int, dtype) -> Float[Array, " d"]:
-        """A fixed point of the kind's domain, the coordinate of padding rows."""
+        """A fixed point of the kind's domain, for rows that stand for no point.
+
+        It lies off the middle, where solutions and operators like to be singular.
+        """
         domain = self.components[kind].domain
-        return domain.from_unit(jnp.full((1, domain.dof), 0.5, dtype))[0]
+        return domain.from_unit(jnp.full((1, domain.dof), 0.381966, dtype))[0]
 
     def residual(
         self, model: Model, blocks: Sequence[Block]
@@ -132,9 +135,13 @@ class AugmentedSpace(eqx.Module):
         here = points.mask & (points.kind == kind)
         (index,) = jnp.nonzero(here, size=capacity, fill_value=0)
         live = jnp.arange(capacity) < jnp.sum(here)
+        # Padding repeats a live point: an operator that is singular somewhere else
+        # would send NaN through the gradient of a masked row.
         anchor = self.anchor(kind, points.x.dtype)
+        first = points.x[jnp.argmax(here)]
+        spare = jnp.where(jnp.any(here), first, anchor)
         return Block(
-            x=jnp.where(live[:, None], points.x[index], anchor[None, :]),
+            x=jnp.where(live[:, None], points.x[index], spare[None, :]),
             mask=live,
             label=jnp.where(live[:, None], points.label[index], 0),
             weight=jnp.where(live, points.weight[index], 0),

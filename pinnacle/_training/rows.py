@@ -44,7 +44,8 @@ class ResidualRows(eqx.Module):
         Rows of padding are 0.
         """
         model = eqx.combine(parameters, self.rest)
-        rows = Rows(self.space, model, coefficients=True, chunk=None)
+        largest = max(block.size for block in self.blocks)
+        rows = Rows(self.space, model, coefficients=True, chunk=max(largest, 1))
         blocks = [
             rows.jacobian(kind, block) * row_scale(block)[:, None, None]
             for kind, block in enumerate(self.blocks)

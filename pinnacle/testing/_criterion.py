@@ -24,7 +24,8 @@ def check_criterion(
 
     One finite row of the embedding a live candidate, in the dtype of the residual;
     the score of a one-point set is the score of the point; nothing depends on padded
-    rows; a candidate that is not finite spoils no other; the order of the candidates
+    rows, nor on rows outside of the population, which are embedded all the same; a
+    candidate that is not finite spoils no other; the order of the candidates
     does not matter; scores of points and sets do not change when an eigenfunction
     changes sign or when a degenerate eigenspace is rotated; `jit` changes nothing and
     new values do not recompile.
@@ -50,6 +51,7 @@ def check_criterion(
         _check_padding(criterion, apply, data, embedding, rng)
         _check_spoilt(criterion, apply, data, rng)
         _check_permutation(criterion, apply, data, embedding, rng)
+        _check_population(criterion, apply, data, rng)
         _check_eigenbasis(criterion, apply, data, embedding, rng)
         if homogeneous:
             _check_homogeneous(criterion, apply, data, embedding)
@@ -121,6 +123,20 @@ def _check_spoilt(criterion, apply, info, rng) -> None:
         assert np.isfinite(np.asarray(embedding))[others].all(), (
             f"one candidate whose residual is {value} spoils the embedding of others"
         )
+
+
+def _check_population(criterion, apply, info, rng) -> None:
+    inside = jnp.asarray(rng.random(info.kind.shape[0]) < 0.7)
+    alone = dataclasses.replace(info, mask=info.mask & inside)
+    beside = criterion(dataclasses.replace(info, population=inside))
+    assert _close(beside, apply(criterion, alone), alone), (
+        "the embedding depends on rows outside of `info.population`: let means and "
+        "sums go over `info.counted`"
+    )
+    rest = np.asarray(info.mask & ~inside)
+    assert np.isfinite(np.asarray(beside))[rest].all(), (
+        "rows outside of `info.population` must be embedded like all others"
+    )
 
 
 def _check_permutation(criterion, apply, info, embedding, rng) -> None:
