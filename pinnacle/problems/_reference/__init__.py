@@ -1,6 +1,6 @@
 """Reference solutions and what they are compared with."""
 
-from .base import Reference as Reference
+from .base import Reference as Reference, grid_points as grid_points
 from .closed_form import (
     advection_reference as advection_reference,
     diffusion_reference as diffusion_reference,

@@ -1,8 +1,20 @@
 """A solution tabulated on a grid."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
+
+
+def grid_points(axes: Sequence[Float[np.ndarray, " _"]]) -> Float[np.ndarray, "n d"]:
+    """The points of a tensor grid, one a row, the last axis running fastest.
+
+    **Arguments:**
+
+    - `axes`: the coordinates along each axis.
+    """
+    return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(axes))
 
 
 class Reference(eqx.Module):
@@ -37,7 +49,7 @@ class Reference(eqx.Module):
                 f"{values.shape}."
             )
         self.axes = axes
-        self.x = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(axes))
+        self.x = grid_points(axes)
         self.values = values.reshape(-1, values.shape[-1])
 
     @property

@@ -77,9 +77,7 @@ def shallow_water_reference(
         raise ValueError(
             f"`inside` must be larger than `outside`, got {inside} and {outside}."
         )
-    # No shock runs into the still water faster than one behind which h = `inside`.
-    fastest = math.sqrt(gravity * inside * (inside + outside) / (2 * outside))
-    reach = radius + fastest * duration
+    reach = radius + duration * _fastest_shock(inside, outside, gravity)
     if reach > half_width:
         raise ValueError(
             f"the wave may reach r = {reach:.3g}, but `half_width` is {half_width}: "
@@ -92,10 +90,8 @@ def shallow_water_reference(
     bound = 2 * math.sqrt(gravity * inside) - math.sqrt(gravity * outside)
     steps = math.ceil(duration / intervals * bound / (_COURANT * width))
     with on_cpu():
+        start = _dam(inside, outside, radius / width, rings)
         r = width * (jnp.arange(rings) + 0.5)
-        inner = jnp.clip((radius / width - jnp.arange(rings)), 0, 1)
-        h = outside + (inside - outside) * inner
-        start = jnp.stack([h, jnp.zeros_like(h)])
         numbers = jnp.asarray([width, duration / intervals / steps, gravity])
         states = np.asarray(_integrate(start, r, numbers, intervals, steps))
     x = half_width * (2 * np.arange(cells + 1) / cells - 1)
@@ -104,6 +100,19 @@ def shallow_water_reference(
     within = np.hypot(x[:, None], x[None, :]) <= radius * (1 + 1e-12)
     values[:, :, 0, 0] = np.where(within, inside, outside)
     return Reference((x, x, t), values)
+
+
+def _fastest_shock(inside, outside, gravity) -> float:
+    """Speed into the still water of a shock behind which the depth is `inside`; that
+    of the flow is lower and slower."""
+    return math.sqrt(gravity * inside * (inside + outside) / (2 * outside))
+
+
+def _dam(inside, outside, radius, rings) -> Float[Array, "2 rings"]:
+    """h and q at the start, the radius in units of the rings' width."""
+    share = jnp.clip(radius - jnp.arange(rings), 0, 1)
+    h = outside + (inside - outside) * share
+    return jnp.stack([h, jnp.zeros_like(h)])
 
 
 def _on_square(r, states, x) -> np.ndarray:
