@@ -91,12 +91,26 @@ def test_solution_shows_the_last_time():
     assert "$t = 1$" in figure.get_suptitle()
 
 
+def test_solution_shows_the_middle_of_space():
+    reference = _reference(3)
+    figure = plotting.solution(
+        reference, reference.values, coordinates=("x", "y", "z"), outputs=("u",)
+    )
+    grid = reference.on_grid(reference.values)[..., 0]
+    shown = figure.axes[0].collections[0].get_array()
+    assert np.array_equal(np.asarray(shown).ravel(), grid[:, :, 3].T.ravel())
+
+
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_points(dim):
     reference = _reference(dim)
     points = _points(dim)
     figure = plotting.points(
-        reference, [reference.values] * 5, **points, names=NAMES, coordinates="xyt"
+        reference,
+        [reference.values] * 5,
+        **points,
+        names=NAMES,
+        coordinates="xyt"[:dim],
     )
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == list(NAMES)

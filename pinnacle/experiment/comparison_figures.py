@@ -134,7 +134,8 @@ def _fields(rows: Rows, metric: str) -> dict[str, Figure]:
             experiment = _experiment(run)
             model = load(run.folder / "model.eqx", experiment.model())
             x = jnp.asarray(experiment.reference.x)
-            predictions[label] = np.asarray(predict(model, x))
+            prediction = np.asarray(predict(model, x))
+            predictions[label] = _gauged(experiment, prediction)
     if experiment is None:
         return {}
     problem, reference = experiment.problem, experiment.reference
@@ -147,6 +148,20 @@ def _fields(rows: Rows, metric: str) -> dict[str, Figure]:
                 reference, predictions, output=i, error=error, **symbols
             )
     return figures
+
+
+def _gauged(experiment: Experiment, prediction: np.ndarray) -> np.ndarray:
+    """The prediction with the true mean over space at each time, in outputs that the
+    equations fix only up to it."""
+    problem, reference = experiment.problem, experiment.reference
+    free = [problem.outputs.index(name) for name in problem.gauge]
+    free = [i for i in free if i < reference.values.shape[1]]
+    shape = (-1, reference.shape[-1])
+    prediction = np.array(prediction)
+    for i in free:
+        ours, true = (v[:, i].reshape(shape) for v in (prediction, reference.values))
+        prediction[:, i] = (ours + np.mean(true - ours, axis=0)).ravel()
+    return prediction
 
 
 def _dynamics(rows: Rows) -> dict[str, Figure]:

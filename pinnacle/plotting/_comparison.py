@@ -12,6 +12,7 @@ from ._fields import (
     _background,
     _field,
     _frame,
+    _height,
     _largest,
     _name_slice,
     _scatter,
@@ -125,8 +126,8 @@ def fields(
 ) -> Figure:
     """The true solution and what each method makes of it, or its errors.
 
-    In more than two coordinates the figure shows the plane of the first two, at the end
-    of the last axis (the last time) and the middle of the others.
+    In more than two coordinates the figure shows the plane of the first two, at the
+    last time (coordinate `t`) and in the middle of the others.
 
     **Arguments:**
 
@@ -136,10 +137,11 @@ def fields(
     - `output`: which output is shown.
     - `error`: whether to show û − u instead of û, all on one scale.
     """
-    true = _slice(reference, reference.values[:, output])
+    true = _slice(reference, reference.values[:, output], coordinates)
     symbol = outputs[output]
     shown = {
-        n: _slice(reference, np.asarray(p)[:, output]) for n, p in predictions.items()
+        n: _slice(reference, np.asarray(p)[:, output], coordinates)
+        for n, p in predictions.items()
     }
     if error:
         shown = {name: values - true for name, values in shown.items()}
@@ -150,7 +152,8 @@ def fields(
     panels = {f"true ${symbol}$": true, **shown}
     columns = min(len(panels), 4)
     rows = -(-len(panels) // columns)
-    figure, axes = new_figure(rows, columns, 3.0 * columns, 2.4 * rows)
+    height = 1.9 * _height(reference, coordinates) + 0.5
+    figure, axes = new_figure(rows, columns, 3.0 * columns, height * rows)
     grid = axes.ravel()
     for i, (axis, (name, values)) in enumerate(zip(grid, panels.items(), strict=False)):
         scale = (_largest(true), "RdBu_r") if i == 0 else (limit, cmap)
@@ -203,13 +206,14 @@ def dynamics(
     - `coordinates`: their symbols.
     """
     columns = max(len(some) for some in rounds.values())
+    height = 1.6 * _height(reference, coordinates) + 0.4
     figure, axes = new_figure(
-        len(rounds), columns, 2.3 * columns + 0.6, 2.0 * len(rounds) + 0.5
+        len(rounds), columns, 2.3 * columns + 0.6, height * len(rounds) + 0.5
     )
-    limit = _largest(_slice(reference, reference.values[:, 0]))
+    limit = _largest(_slice(reference, reference.values[:, 0], coordinates))
     for line, (method, some) in zip(axes, rounds.items(), strict=True):
         for axis, one in zip(line, some, strict=False):
-            values = _slice(reference, one.prediction[:, 0])
+            values = _slice(reference, one.prediction[:, 0], coordinates)
             _background(axis, reference, values, limit)
             _scatter(axis, one.x, one.kind, one.new, names)
             _frame(axis, reference, coordinates)

@@ -27,8 +27,8 @@ def solution(
 ) -> Figure:
     """Reference, prediction and their difference, one row an output.
 
-    In more than two coordinates the figure shows the plane of the first two, at the end
-    of the last axis (the last time) and the middle of the others.
+    In more than two coordinates the figure shows the plane of the first two, at the
+    last time (coordinate `t`) and in the middle of the others.
 
     **Arguments:**
 
@@ -40,8 +40,8 @@ def solution(
         len(outputs), 3, 9.6, 2.9 * len(outputs) if len(reference.axes) > 1 else 2.6
     )
     for row, (panels, symbol) in enumerate(zip(axes, outputs, strict=True)):
-        true = _slice(reference, reference.values[:, row])
-        ours = _slice(reference, np.asarray(prediction)[:, row])
+        true = _slice(reference, reference.values[:, row], coordinates)
+        ours = _slice(reference, np.asarray(prediction)[:, row], coordinates)
         limit = _largest(true)
         titles = (f"reference ${symbol}$", rf"prediction $\hat{{{symbol}}}$")
         for axis, title, values in zip(panels[:2], titles, (true, ours), strict=True):
@@ -85,11 +85,11 @@ def points(
     columns = min(len(titles), 4)
     rows = -(-len(titles) // columns)
     figure, axes = new_figure(rows, columns, 2.5 * columns + 0.8, 2.9 * rows + 0.4)
-    limit = _largest(_slice(reference, reference.values[:, 0]))
+    limit = _largest(_slice(reference, reference.values[:, 0], coordinates))
     panels = axes.ravel()
     image = None
     for i, axis in enumerate(panels[: len(titles)]):
-        values = _slice(reference, np.asarray(predictions[i])[:, 0])
+        values = _slice(reference, np.asarray(predictions[i])[:, 0], coordinates)
         image = _background(axis, reference, values, limit)
         _scatter(axis, positions[i], kinds[i], new[i], names)
         _frame(axis, reference, coordinates)
@@ -167,22 +167,35 @@ def _frame(axis: Axes, reference: Reference, coordinates) -> None:
         axis.spines[side].set_visible(True)
 
 
-def _slice(reference: Reference, values: Float[np.ndarray, " n"]) -> np.ndarray:
+def _height(reference: Reference, coordinates: Sequence[str]) -> float:
+    """Height of a panel over its width, where both axes are of space; else 1."""
+    if len(reference.axes) == 1 or coordinates[1] == "t":
+        return 1.0
+    width, height = (axis[-1] - axis[0] for axis in reference.axes[:2])
+    return float(np.clip(height / width, 0.4, 1.5))
+
+
+def _slice(
+    reference: Reference, values: Float[np.ndarray, " n"], coordinates: Sequence[str]
+) -> np.ndarray:
     """One output on the plane of the first two coordinates."""
     grid = values.reshape(reference.shape)
-    fixed = _fixed(reference)
+    fixed = _fixed(reference, coordinates)
     return grid[(slice(None),) * min(grid.ndim, 2) + fixed]
 
 
-def _fixed(reference: Reference) -> tuple[int, ...]:
-    sizes = reference.shape[2:]
-    return tuple(n // 2 for n in sizes[:-1]) + tuple(n - 1 for n in sizes[-1:])
+def _fixed(reference: Reference, coordinates: Sequence[str]) -> tuple[int, ...]:
+    """Where the plane lies on the other axes: the last time, the middle of space."""
+    others = zip(coordinates[2:], reference.shape[2:], strict=True)
+    return tuple(n - 1 if name == "t" else n // 2 for name, n in others)
 
 
 def _name_slice(
     figure: Figure, reference: Reference, coordinates, what: str = "at"
 ) -> None:
-    at = zip(coordinates[2:], reference.axes[2:], _fixed(reference), strict=True)
+    at = zip(
+        coordinates[2:], reference.axes[2:], _fixed(reference, coordinates), strict=True
+    )
     words = ", ".join(f"${name} = {axis[i]:.3g}$" for name, axis, i in at)
     if words:
         figure.suptitle(f"{what} {words}", fontsize=9)

@@ -16,7 +16,7 @@ from .._ntk import Rows
 from .._operator import Dirichlet
 from .._space import AugmentedSpace, Block, Component
 from ..problems import Problem, Reference
-from ._fields import _field, _fixed
+from ._fields import _field, _fixed, _height
 from ._style import new_figure, styled, styles, thin
 
 
@@ -81,7 +81,7 @@ def subspaces(
             f"`problem` {problem.name!r} has no kind that fills the domain, so there "
             "is no residual to look at."
         )
-    axes, x, values = _coarse(reference, resolution)
+    axes, x, values = _coarse(reference, problem.coordinates, resolution)
     every = Dirichlet(tuple(range(values.shape[1])))
     space = AugmentedSpace([Component("solution", pdes[0].domain, every), *pdes])
     x = jnp.asarray(x, jnp.result_type(float))
@@ -120,10 +120,10 @@ def _targets(component: Component, x: Float[Array, "n d"]) -> Float[Array, " _"]
     return (jnp.sqrt(weight)[None] * values.astype(x.dtype)).ravel()
 
 
-def _coarse(reference: Reference, resolution: int):
+def _coarse(reference: Reference, coordinates: Sequence[str], resolution: int):
     """Axes, points and values of the plane of the first two coordinates, thinned."""
     kept = [thin(axis.size, resolution) for axis in reference.axes[:2]]
-    kept += [np.array([i]) for i in _fixed(reference)]
+    kept += [np.array([i]) for i in _fixed(reference, coordinates)]
     index = np.ix_(*kept)
     axes = tuple(a[k] for a, k in zip(reference.axes[:2], kept, strict=False))
     x = reference.on_grid(reference.x)[index].reshape(-1, len(reference.axes))
@@ -229,9 +229,9 @@ def _missing(system: theory.EigenSystem, target, here) -> tuple[np.ndarray, floa
 
 def _panels(where: Subspaces, columns: Mapping[str, np.ndarray], alone=False) -> Figure:
     """A row of panels for each family; one scale a row, or one a panel."""
-    names = where.names
+    names, height = where.names, 1.6 * _height(where.grid, where.coordinates) + 0.3
     figure, axes = new_figure(
-        len(names), len(columns), 1.9 * len(columns) + 0.8, 1.9 * len(names) + 0.3
+        len(names), len(columns), 1.9 * len(columns) + 0.8, height * len(names) + 0.3
     )
     for family, name in enumerate(names):
         here = where.family == family
