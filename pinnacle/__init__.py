@@ -2,6 +2,7 @@
 measurements to take next."""
 
 from . import nn as nn
+from ._checkpoint import load as load, save as save
 from ._criterion import (
     AbstractConvergenceCriterion as AbstractConvergenceCriterion,
     ByKind as ByKind,
@@ -19,6 +20,7 @@ from ._geometry import (
     AbstractFace as AbstractFace,
     AbstractRegion as AbstractRegion,
     Box as Box,
+    FiniteSet as FiniteSet,
     Interval as Interval,
     SpaceTime as SpaceTime,
 )
@@ -40,6 +42,13 @@ from ._operator import (
     Robin as Robin,
     TimeDerivative as TimeDerivative,
     derivatives as derivatives,
+)
+from ._oracle import (
+    AbstractOracle as AbstractOracle,
+    FunctionOracle as FunctionOracle,
+    Noisy as Noisy,
+    TableOracle as TableOracle,
+    pending as pending,
 )
 from ._paper import pinnacle_k as pinnacle_k, pinnacle_s as pinnacle_s
 from ._pipeline import (
@@ -97,6 +106,7 @@ from ._training import (
     TrainingInterrupted as TrainingInterrupted,
     TrainState as TrainState,
     fit as fit,
+    initial_state as initial_state,
     lbfgs as lbfgs,
     loss_by_kind as loss_by_kind,
     residual_rows as residual_rows,

@@ -7,6 +7,7 @@ the state and a key.
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
 
 from ._criterion.base import AbstractConvergenceCriterion
@@ -18,7 +19,6 @@ from ._results import RESULTS
 from ._retention.base import AbstractRetentionPolicy, TrainingSetInfo
 from ._selector.base import AbstractSelector
 from ._space.augmented import AugmentedSpace, Block
-from ._space.component import GROUPS
 from ._space.pool import CandidatePool
 from ._types import Candidates, NTKSpectrum, Points, PoolInfo, Selection
 
@@ -72,8 +72,10 @@ class SelectionPipeline(eqx.Module):
     - `min_per_kind`: at least so many collocation points of each kind.
     - `experimental_per_round`, `experimental_capacity`: how many measurements each
       round asks for, and how many there may be in all; measured points stay for ever.
+      A round asks for fewer when the tables that are measured have no more rows.
 
-    Raises `ValueError` for a budget that is too small or a pool of other kinds.
+    Raises `ValueError` for a budget that is too small, a pool of other kinds, or a pool
+    with fewer candidates for measurements than a round asks for.
     """
 
     space: AugmentedSpace
@@ -121,11 +123,17 @@ def select_points(
     state: SelectionState,
     *,
     key: PRNGKeyArray,
+    future: Model | None = None,
     throw: bool = True,
 ) -> tuple[SelectionState, SelectionInfo]:
     """Choose the training set for the coming training phase.
 
     Pure, and usable under `jax.jit`; with the same key it gives the same bits.
+
+    A component without a target is measured: its new points carry the label NaN until
+    somebody fills it in (`fit` asks an oracle). As candidates they are compared with a
+    pseudo-label instead, R(z) = F[û](z) − F[û_future](z), û_future being a guess of the
+    solution (the paper's appendix `appx:pseudol`).
 
     **Arguments:**
 
@@ -133,6 +141,9 @@ def select_points(
     - `model`: the network at this moment, as a [`pinnacle.Model`][].
     - `state`: from `pipeline.init()` or the previous round.
     - `key`: a JAX random key.
+    - `future`: the model whose outputs are the pseudo-labels; in the paper, `model`
+      after 100 further steps on the old training set. By default `model` itself: then
+      these residuals are 0, and measurements are spread at random.
     - `throw`: whether to raise what went wrong instead of only reporting it.
 
     **Returns:**
@@ -143,7 +154,9 @@ def select_points(
 
     A runtime error for non-finite residuals or an exhausted pool, if `throw`.
     """
-    state, info = _select(pipeline, model, state, key)
+    state, info = _select(
+        pipeline, model, state, key, model if future is None else future
+    )
     if throw:
         state, info = info.result.error_if(
             (state, info), info.result != RESULTS.successful
@@ -152,15 +165,22 @@ def select_points(
 
 
 @eqx.filter_jit
-def _select(pipeline, model, state, key):
+def _select(pipeline, model, state, key, future=None):
     pool_key, basis_key, retain_key, choose_key = jax.random.split(key, 4)
-    space = pipeline.space
-    blocks = pipeline.pool.draw(space, state.points.x.dtype, key=pool_key)
-    basis = pipeline.estimator.basis(space, model, blocks, key=basis_key)
+    space, future = pipeline.space, model if future is None else future
+    asked = jax.tree.map(lambda leaf: leaf[pipeline.budget :], state.points)
+    pool = pipeline.pool.draw(space, asked.x.dtype, key=pool_key, taken=asked)
+    pool = _with_pseudo_labels(space, future, pool, overwrite=True)
+    old = space.split(state.points, _capacities(pipeline))
+    old = _with_pseudo_labels(space, future, old, overwrite=False)
+    basis = pipeline.estimator.basis(space, model, pool, key=basis_key)
 
-    info = _look(pipeline, model, blocks, basis)
-    embedding = pipeline.criterion(info)
-    old_embedding = _embed_training_set(pipeline, model, state.points, basis, info)
+    look = _look(pipeline, model, pool, old, basis)
+    embedding = pipeline.criterion(look)
+    old_embedding = embedding[_old_rows(state.points, pool, old)]
+    old_embedding = jnp.where(state.points.mask[:, None], old_embedding, 0)
+    (candidate_rows,) = np.nonzero(_in_pool(pool, old))
+    info, embedding = _part(look, candidate_rows), embedding[candidate_rows]
 
     keep, total, retention = _retain(pipeline, state, old_embedding, key=retain_key)
     candidates = _candidates(
@@ -168,70 +188,106 @@ def _select(pipeline, model, state, key):
     )
     chosen = pipeline.selector(candidates, _slots(pipeline), key=choose_key)
 
-    points, new = _assemble(pipeline, state.points, keep, space.join(blocks), chosen)
+    points, new = _assemble(pipeline, state.points, keep, space.join(pool), chosen)
     new_state = SelectionState(points, retention, state.round + 1)
     return new_state, _report(
         pipeline, info, embedding, candidates, chosen, points, new
     )
 
 
-def _look(pipeline, model, blocks: tuple[Block, ...], basis) -> PoolInfo:
-    """Residuals, gradient norms and NTK spectrum on any blocks of points.
+def _look(pipeline, model, pool: tuple[Block, ...], old: tuple[Block, ...], basis):
+    """Residuals, gradient norms and NTK spectrum on the candidates and the old points.
 
-    What the criterion does not use is dropped by XLA.
+    The rows are those of one block a kind: its candidates, then its old points, which
+    are embedded beside the candidates but are no part of the population. What the
+    criterion does not use is dropped by XLA.
     """
     space, estimator = pipeline.space, pipeline.estimator
+    blocks = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), pool, old)
     rows = Rows(space, model, coefficients=True, chunk=None)
+    residuals = [rows.residual(kind, block) for kind, block in enumerate(blocks)]
     norms = [rows.gradient_norm(kind, block) for kind, block in enumerate(blocks)]
     joined = space.join(blocks)
     return PoolInfo(
         kind=joined.kind,
         mask=joined.mask,
-        residual=space.stack(space.residual(model, blocks)),
+        residual=space.stack(residuals),
         gradient_norm=jnp.concatenate(norms),
         spectrum=estimator.spectrum(space, model, blocks, basis),
+        population=jnp.asarray(_in_pool(pool, old)),
     )
 
 
-def _embed_training_set(
-    pipeline, model, points: Points, basis, pool: PoolInfo
-) -> Float[Array, "n q"]:
-    """φ of the rows of the old training set, in their order.
+def _with_pseudo_labels(
+    space, future, blocks: tuple[Block, ...], *, overwrite: bool
+) -> tuple[Block, ...]:
+    """F[û_future](x) as label of kinds without a target, where there is none yet or
+    everywhere."""
 
-    They are embedded beside the pool, but do not count as candidates.
-    """
-    space = pipeline.space
-    capacities = [_capacity(pipeline, kind) for kind in range(len(space.components))]
-    old = _look(pipeline, model, space.split(points, capacities), basis)
-    embedding = pipeline.criterion(_beside(pool, old))[pool.mask.size :]
-    # Row i is the (number of rows of its kind before i)-th row of its kind's block.
-    starts = jnp.cumsum(jnp.asarray([0, *capacities[:-1]]))
-    kinds = jnp.arange(len(capacities))
+    def fill(component, block):
+        if component.target is not None:
+            return block
+        guess = jax.vmap(component.operator, in_axes=(None, 0))(future, block.x)
+        guess = jnp.pad(guess, ((0, 0), (0, space.rows - guess.shape[1])))
+        missing = jnp.isnan(block.label) | overwrite
+        label = jnp.where(missing, guess.astype(block.label.dtype), block.label)
+        return eqx.tree_at(lambda b: b.label, block, label)
+
+    return tuple(map(fill, space.components, blocks))
+
+
+def looks_at_labels(pipeline: SelectionPipeline) -> bool:
+    """Whether pseudo-labels can change what is chosen: there are kinds that are
+    measured, and the criterion looks at residuals."""
+    space, kinds = pipeline.space, len(pipeline.space.components)
+    measured = any(component.target is None for component in space.components)
+    some = PoolInfo(
+        kind=jnp.arange(kinds, dtype=jnp.int32),
+        mask=jnp.ones(kinds, bool),
+        residual=jnp.ones((kinds, space.rows)),
+        gradient_norm=jnp.ones(kinds),
+        spectrum=NTKSpectrum(jnp.ones(1), jnp.ones((kinds, space.rows, 1))),
+    )
+    if not (measured and pipeline.experimental_per_round):
+        return False
+    of_residuals = lambda info: (info.residual, info.gradient_norm)  # noqa: E731
+    return depends_on(pipeline.criterion, some, of_residuals)
+
+
+def _in_pool(pool, old) -> np.ndarray:
+    """Which rows of `_look` are candidates, static."""
+    sizes = [[block.size for block in pair] for pair in zip(pool, old, strict=True)]
+    return np.repeat(np.resize([True, False], 2 * len(sizes)), np.ravel(sizes))
+
+
+def _part(info: PoolInfo, rows: np.ndarray) -> PoolInfo:
+    """What is known about some rows only."""
+    eigenfunctions = info.spectrum.eigenfunctions[rows]
+    return PoolInfo(
+        kind=info.kind[rows],
+        mask=info.mask[rows],
+        residual=info.residual[rows],
+        gradient_norm=info.gradient_norm[rows],
+        spectrum=NTKSpectrum(info.spectrum.eigenvalues, eigenfunctions),
+    )
+
+
+def _old_rows(points: Points, pool, old) -> Int32[Array, " n"]:
+    """Which row of `_look` each old point is: of the rows of its kind, the one after
+    the candidates and the old points before it."""
+    kinds = jnp.arange(len(pool))
     here = points.mask[:, None] & (points.kind[:, None] == kinds[None, :])
     rank = jnp.sum(jnp.where(here, jnp.cumsum(here, axis=0) - 1, 0), axis=1)
-    return jnp.where(points.mask[:, None], embedding[starts[points.kind] + rank], 0)
+    sizes = np.array([[block.size for block in blocks] for blocks in (pool, old)])
+    ends = np.cumsum(sizes.sum(axis=0))
+    first = jnp.asarray(ends - sizes[1], jnp.int32)
+    return first[points.kind] + rank.astype(jnp.int32)
 
 
-def _beside(pool: PoolInfo, old: PoolInfo) -> PoolInfo:
-    """The pool's rows, then those of the old training set."""
-    both = jax.tree.map(
-        lambda a, b: jnp.concatenate([a, b]),
-        (pool.kind, pool.mask, pool.residual, pool.gradient_norm),
-        (old.kind, old.mask, old.residual, old.gradient_norm),
-    )
-    eigenfunctions = [pool.spectrum.eigenfunctions, old.spectrum.eigenfunctions]
-    return PoolInfo(
-        *both,
-        spectrum=NTKSpectrum(
-            pool.spectrum.eigenvalues, jnp.concatenate(eigenfunctions)
-        ),
-        population=jnp.arange(both[1].size) < pool.mask.size,
-    )
-
-
-def _capacity(pipeline, kind: int) -> int:
-    collocation = pipeline.space.components[kind].group == "collocation"
-    return pipeline.budget if collocation else pipeline.experimental_capacity
+def _capacities(pipeline) -> list[int]:
+    """Old points that each kind may have at most."""
+    sizes = (pipeline.budget, pipeline.experimental_capacity)
+    return [sizes[group] for group in pipeline.space.group_of_kind]
 
 
 def _retain(pipeline, state, embedding, *, key):
@@ -254,10 +310,9 @@ def _candidates(pipeline, info, embedding, state, old_embedding, keep, total):
     in_group = group == 0
     minimum = jnp.where(in_group, pipeline.min_per_kind - space.counts(kept), 0)
     free = pipeline.experimental_capacity - jnp.sum(keep[b:])
-    quota = [
-        total - jnp.sum(keep[:b]),
-        jnp.minimum(free, pipeline.experimental_per_round),
-    ]
+    offered = jnp.sum(info.mask & (group[info.kind] == 1))
+    asked = jnp.minimum(offered, pipeline.experimental_per_round)
+    quota = [total - jnp.sum(keep[:b]), jnp.minimum(free, asked)]
     return Candidates(
         embedding=embedding,
         kind=info.kind,
@@ -279,8 +334,9 @@ def _assemble(pipeline, old: Points, keep, pool: Points, chosen: Selection):
     """Kept rows first, then the new ones; each group in its own part of the array."""
     index = jnp.where(chosen.mask, chosen.index, 0)
     added = jax.tree.map(lambda leaf: leaf[index], pool)
-    group = jnp.asarray(pipeline.space.group_of_kind)
-    unmeasured = group[added.kind] == GROUPS.index("experimental")
+    space = pipeline.space
+    group = jnp.asarray(space.group_of_kind)
+    unmeasured = jnp.asarray([c.target is None for c in space.components])[added.kind]
     added = eqx.tree_at(
         lambda p: (p.mask, p.label, p.weight),
         added,
@@ -314,7 +370,8 @@ def _report(pipeline, info, embedding, candidates, chosen, points, new):
     space = pipeline.space
     score = jnp.sum(embedding**2, axis=1)
     kinds = jnp.arange(len(space.components))
-    here = info.mask[None, :] & (info.kind[None, :] == kinds[:, None])
+    counted = info.mask & jnp.isfinite(score)
+    here = counted[None, :] & (info.kind[None, :] == kinds[:, None])
     by_kind = jnp.sum(jnp.where(here, score[None, :], 0), axis=1)
     total = jnp.sum(by_kind)
     finite = jnp.all(jnp.isfinite(info.residual))
@@ -361,4 +418,10 @@ def _check_sizes(pipeline: SelectionPipeline) -> None:
         raise ValueError(
             f"`experimental_per_round` is {pipeline.experimental_per_round}, but no "
             "component has group='experimental': add one, or leave it 0."
+        )
+    offered = int(np.asarray(pipeline.pool.sizes)[space.group_of_kind == 1].sum())
+    if pipeline.experimental_per_round > offered:
+        raise ValueError(
+            f"`experimental_per_round` is {pipeline.experimental_per_round}, but the "
+            f"`pool` draws {offered} candidates for measurements: draw more of them."
         )

@@ -23,4 +23,8 @@ class RESULTS(eqx.Enumeration):
         "the optimiser refused ten steps in a row: no step length lowered the loss at "
         "any damping tried."
     )
+    oracle_failed = (
+        "a measurement failed: the oracle raised an error, or did not return finite "
+        "numbers of the right shape."
+    )
     interrupted = "the run was interrupted before its last step."

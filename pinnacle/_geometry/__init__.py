@@ -6,6 +6,10 @@ from .base import (
     AbstractRegion as AbstractRegion,
 )
 from .box import Box as Box, BoxFaces as BoxFaces, Interval as Interval
+from .finite_set import (
+    AbstractFiniteSet as AbstractFiniteSet,
+    FiniteSet as FiniteSet,
+)
 from .periodic import PeriodicFace as PeriodicFace
 from .space_time import (
     InitialFace as InitialFace,

@@ -11,6 +11,7 @@ from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float
 
 from .._geometry.base import AbstractDomain, AbstractFace
+from .._geometry.finite_set import AbstractFiniteSet
 from .._model import Model
 from .._operator.base import AbstractOperator
 
@@ -83,9 +84,10 @@ class Component(eqx.Module):
     @property
     def fills_domain(self) -> bool:
         """Whether this is a collocation kind of the interior, such as a PDE residual,
-        and not a condition on a face or a measurement."""
-        on_face = isinstance(self.domain, AbstractFace) or bool(self.domain.fixed_axes)
-        return self.group == "collocation" and not on_face
+        and not a condition on a face, on the rows of a table, or a measurement."""
+        part = isinstance(self.domain, AbstractFace | AbstractFiniteSet)
+        part = part or bool(self.domain.fixed_axes)
+        return self.group == "collocation" and not part
 
     def residual(
         self, model: Model, x: Float[Array, " d"], label: Float[Array, " l"]

@@ -5,10 +5,16 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from .._geometry.finite_set import AbstractFiniteSet
 from .._sampler.base import AbstractSampler
+from .._types import Points
 from .augmented import AugmentedSpace, Block
+
+
+# Coordinates, and which of them are candidates.
+Locations = tuple[Float[Array, "_n d"], Bool[Array, " _n"]]
 
 
 class CandidatePool(eqx.Module):
@@ -42,50 +48,105 @@ class CandidatePool(eqx.Module):
             )
 
     def draw(
-        self, space: AugmentedSpace, dtype, *, key: PRNGKeyArray
+        self,
+        space: AugmentedSpace,
+        dtype,
+        *,
+        key: PRNGKeyArray,
+        taken: Points | None = None,
     ) -> tuple[Block, ...]:
         """Draw the candidates of one round.
+
+        Of a finite set, each location comes up at most once; locations that `taken` has
+        with the same kind do not come up. The sampler has no say there.
 
         **Arguments:**
 
         - `space`: the augmented space; it must have as many kinds as `sizes`.
         - `dtype`: floating dtype of the coordinates.
         - `key`: a JAX random key.
+        - `taken`: points whose locations finite sets do not offer again.
 
         **Returns:**
 
         One block a kind. Their sizes are static: fresh candidates first, then those at
         the locations of other kinds (masked where they lie outside the kind's domain).
+        Rows of which a finite set has too few are masked.
         """
         keys = jax.random.split(key, len(self.sizes))
-        fresh = [self._fresh(space, kind, dtype, key=k) for kind, k in enumerate(keys)]
+        fresh = [
+            self._fresh(space, kind, dtype, taken, key=k) for kind, k in enumerate(keys)
+        ]
         return tuple(
-            _block(space, kind, self._locations(space, kind, fresh))
+            _block(space, kind, *self._locations(space, kind, fresh))
             for kind in range(len(self.sizes))
         )
 
-    def _fresh(self, space, kind, dtype, *, key) -> Float[Array, "n d"]:
-        domain = space.components[kind].domain
-        each = self.sampler
-        sampler = each[kind] if isinstance(each, tuple) else each
-        unit = sampler.unit(self.sizes[kind], domain.dof, key=key)
-        below_one = jnp.nextafter(jnp.ones((), dtype), jnp.zeros((), dtype))
-        return domain.from_unit(jnp.minimum(unit.astype(dtype), below_one))
+    def _fresh(self, space, kind, dtype, taken, *, key) -> Locations:
+        domain, size = space.components[kind].domain, self.sizes[kind]
+        if isinstance(domain, AbstractFiniteSet):
+            table = domain.locations.astype(dtype)
+            x, live = _rows_of_table(table, size, _of_kind(taken, kind), key=key)
+        else:
+            each = self.sampler
+            sampler = each[kind] if isinstance(each, tuple) else each
+            unit = sampler.unit(size, domain.dof, key=key).astype(dtype)
+            below_one = jnp.nextafter(jnp.ones((), dtype), jnp.zeros((), dtype))
+            x = domain.from_unit(jnp.minimum(unit, below_one))
+            live = domain.contains(x)
+        return x, live
 
-    def _locations(self, space, kind, fresh: Sequence[Array]) -> Float[Array, "n d"]:
+    def _locations(
+        self, space, kind, fresh: Sequence[tuple[Array, Array]]
+    ) -> Locations:
         here = space.components
         if not (self.everywhere and here[kind].fills_domain):
             return fresh[kind]
-        others = [x for k, x in enumerate(fresh) if not here[k].fills_domain]
-        return jnp.concatenate([fresh[kind], *others])
+        others = [f for k, f in enumerate(fresh) if not here[k].fills_domain]
+        x = jnp.concatenate([fresh[kind][0], *(x for x, _ in others)])
+        live = jnp.concatenate([fresh[kind][1], *(live for _, live in others)])
+        return x, live & here[kind].domain.contains(x)
 
 
-def _block(space: AugmentedSpace, kind: int, x: Float[Array, "n d"]) -> Block:
-    inside = space.components[kind].domain.contains(x)
+def _of_kind(taken: Points | None, kind: int) -> Locations | None:
+    return None if taken is None else (taken.x, taken.mask & (taken.kind == kind))
+
+
+def _rows_of_table(
+    table: Float[Array, "N d"], size: int, taken: Locations | None, *, key: PRNGKeyArray
+) -> Locations:
+    """`size` rows in random order, none twice and none of those taken.
+
+    Of the first size + #taken rows of a random permutation at most #taken are not free.
+    """
+    spare = 0 if taken is None else taken[1].size
+    order = jax.random.permutation(key, table.shape[0])[: size + spare]
+    free = jnp.ones(order.shape, bool)
+    if taken is not None:
+        free = ~_among(table[order], *taken)
+    first = jnp.argsort(~free, stable=True)[:size]
+    missing = size - first.size
+    x, live = table[order[first]], free[first]
+    return jnp.pad(x, ((0, missing), (0, 0))), jnp.pad(live, (0, missing))
+
+
+def _among(
+    x: Float[Array, "n d"], others: Float[Array, "m d"], mask: Bool[Array, " m"]
+) -> Bool[Array, " n"]:
+    """Which rows equal a live row of the others."""
+    same = mask[None, :]
+    for axis in range(x.shape[1]):
+        same = same & (x[:, axis, None] == others[None, :, axis])
+    return jnp.any(same, axis=1)
+
+
+def _block(
+    space: AugmentedSpace, kind: int, x: Float[Array, "n d"], live: Bool[Array, " n"]
+) -> Block:
     anchor = space.anchor(kind, x.dtype)
     return Block(
-        x=jnp.where(inside[:, None], x, anchor[None, :]),
-        mask=inside,
+        x=jnp.where(live[:, None], x, anchor[None, :]),
+        mask=live,
         label=jnp.zeros((x.shape[0], space.rows), x.dtype),
         weight=jnp.ones(x.shape[0], x.dtype),
     )

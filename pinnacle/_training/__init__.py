@@ -5,6 +5,7 @@ from .fit import (
     TrainingInterrupted as TrainingInterrupted,
     TrainState as TrainState,
     fit as fit,
+    initial_state as initial_state,
     resume as resume,
 )
 from .gauss_newton import GaussNewton as GaussNewton

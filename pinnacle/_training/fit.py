@@ -13,7 +13,21 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray, PyTree
 
 from .._model import Model
-from .._pipeline import SelectionInfo, SelectionPipeline, SelectionState, _select
+from .._oracle.base import AbstractOracle
+from .._oracle.labels import (
+    OracleError,
+    measure,
+    measured_kinds,
+    oracles_by_name,
+    pending,
+)
+from .._pipeline import (
+    SelectionInfo,
+    SelectionPipeline,
+    SelectionState,
+    _select,
+    looks_at_labels,
+)
 from .._results import RESULTS
 from .history import History, columns
 from .layout import choose_layout, empty_layouts
@@ -25,6 +39,8 @@ from .trigger import AbstractTrigger, EveryN
 _log = logging.getLogger("pinnacle")
 
 Metrics = Callable[[Model], Mapping[str, Array]]
+Measurement = AbstractOracle | Callable[[np.ndarray], Any]
+Oracle = Measurement | Mapping[str, Measurement]
 
 
 class TrainState(eqx.Module):
@@ -53,7 +69,9 @@ class Progress:
     - `model`: as trained so far.
     - `row`: the newest row of the history's table `training` or `rounds`.
     - `selection`: what the selection did, `None` after a report.
-    - `state`: everything needed to go on from here.
+    - `state`: everything needed to go on from here. After a selection, new experimental
+      points in it are still to be measured; a callback that ends the run there leaves
+      that to `resume`.
     """
 
     step: int
@@ -70,12 +88,14 @@ Callback = Callable[[Progress], bool | None]
 @dataclasses.dataclass(frozen=True)
 class FitResult:
     """What `fit` returns: the model, the history, the state to go on from, and how it
-    ended (`RESULTS.successful` unless `throw=False`)."""
+    ended (`RESULTS.successful` unless `throw=False`), with a message that says why if
+    it ended early."""
 
     model: Model
     history: History
     state: TrainState
     result: RESULTS
+    message: str = ""
 
 
 class TrainingError(RuntimeError):
@@ -102,12 +122,17 @@ def fit(
     steps: int,
     key: PRNGKeyArray,
     trigger: AbstractTrigger | None = None,
+    oracle: Oracle | None = None,
+    pseudo_steps: int = 100,
     metrics: Metrics | None = None,
     report_every: int | None = None,
     callbacks: Sequence[Callback] = (),
     throw: bool = True,
 ) -> FitResult:
     """Train a model, choosing its training points anew whenever the trigger says so.
+
+    Experimental points are measured right after they have been chosen, one by one; a
+    place that has been measured is not measured again, its label is used once more.
 
     **Arguments:**
 
@@ -117,6 +142,11 @@ def fit(
     - `steps`: number of optimiser steps.
     - `key`: a JAX random key; the same key gives the same bits.
     - `trigger`: when to select again, default `EveryN(1000)`.
+    - `oracle`: measures the kinds without a target: a function of one point or an
+      `AbstractOracle`, or a mapping from their names to these. Measuring counts as
+      neither training nor selecting in the history's clocks.
+    - `pseudo_steps`: so many optimiser steps ahead, thrown away afterwards, gives the
+      pseudo-labels of candidates for measurements (see `select_points`).
     - `metrics`: model ↦ named numbers, for instance errors against a reference;
       evaluated at every report.
     - `report_every`: steps between two rows of the history, default a hundredth of
@@ -132,15 +162,15 @@ def fit(
     **Raises:**
 
     `ValueError` for static mistakes; if `throw`, `TrainingError` for a non-finite
-    residual or loss, an exhausted pool or a refusing optimiser, and
-    `TrainingInterrupted` after Ctrl-C. Both carry the result so far.
+    residual or loss, an exhausted pool, a refusing optimiser or a failed measurement,
+    and `TrainingInterrupted` after Ctrl-C. Both carry the result so far.
     """
-    optimiser = as_residual_optimiser(optimiser)
-    trigger = EveryN(1000) if trigger is None else trigger
     _check_model(pipeline, model)
-    state = start(pipeline, model, optimiser, trigger, key)
-    run = _Run(pipeline, optimiser, trigger, metrics, callbacks)
-    return run.go(state, steps, report_every, throw)
+    state = initial_state(pipeline, model, optimiser, key=key, trigger=trigger)
+    run = _Run(
+        pipeline, optimiser, trigger, state, oracle, pseudo_steps, metrics, callbacks
+    )
+    return run.go(steps, report_every, throw)
 
 
 def resume(
@@ -150,6 +180,8 @@ def resume(
     *,
     steps: int,
     trigger: AbstractTrigger | None = None,
+    oracle: Oracle | None = None,
+    pseudo_steps: int = 100,
     metrics: Metrics | None = None,
     report_every: int | None = None,
     callbacks: Sequence[Callback] = (),
@@ -157,8 +189,9 @@ def resume(
 ) -> FitResult:
     """Go on from the state that `fit` or `resume` returned, bit for bit.
 
-    With the same pipeline, optimiser and trigger, `fit(steps=a)` and `resume(steps=b)`
-    give what `fit(steps=a + b)` gives.
+    With the same pipeline, optimiser, trigger, oracle and pseudo-steps, `fit(steps=a)`
+    and `resume(steps=b)` give what `fit(steps=a + b)` gives. Points that wait for a
+    measurement are measured first.
 
     **Arguments:**
 
@@ -167,10 +200,27 @@ def resume(
 
     The others are those of `fit`, and so are the returned value and the errors.
     """
-    optimiser = as_residual_optimiser(optimiser)
+    run = _Run(
+        pipeline, optimiser, trigger, state, oracle, pseudo_steps, metrics, callbacks
+    )
+    return run.go(steps, report_every, throw)
+
+
+def initial_state(
+    pipeline: SelectionPipeline,
+    model: Model,
+    optimiser,
+    *,
+    key: PRNGKeyArray,
+    trigger: AbstractTrigger | None = None,
+) -> TrainState:
+    """The state of a run before its first step, from which `resume` does what `fit`
+    does. Also the structure into which `load` reads the state of such a run.
+
+    The arguments are those of [`pinnacle.fit`][].
+    """
     trigger = EveryN(1000) if trigger is None else trigger
-    run = _Run(pipeline, optimiser, trigger, metrics, callbacks)
-    return run.go(state, steps, report_every, throw)
+    return start(pipeline, model, as_residual_optimiser(optimiser), trigger, key)
 
 
 def start(pipeline, model, optimiser, trigger, key) -> TrainState:
@@ -213,10 +263,24 @@ class _Stop(Exception):
 class _Run:
     """One run on the host: what is constant during it, its clocks and its rows."""
 
-    def __init__(self, pipeline, optimiser, trigger, metrics, callbacks):
+    def __init__(
+        self,
+        pipeline,
+        optimiser,
+        trigger,
+        state,
+        oracle,
+        pseudo_steps,
+        metrics,
+        callbacks,
+    ):
         self.pipeline: SelectionPipeline = pipeline
-        self.optimiser: AbstractResidualOptimiser = optimiser
-        self.trigger: AbstractTrigger = trigger
+        self.optimiser: AbstractResidualOptimiser = as_residual_optimiser(optimiser)
+        self.trigger: AbstractTrigger = EveryN(1000) if trigger is None else trigger
+        self.state: TrainState = state
+        self.oracles = oracles_by_name(pipeline.space, oracle, self._may_ask())
+        self.pseudo_steps = _check_pseudo_steps(pseudo_steps)
+        self.looks_ahead = looks_at_labels(pipeline)
         self.metrics = eqx.filter_jit(metrics) if metrics is not None else None
         self.callbacks = callbacks
         self.seconds = {"training": 0.0, "selecting": 0.0}
@@ -224,24 +288,27 @@ class _Run:
         self.round_rows: list[dict] = []
         self.points: list = []
 
-    def go(self, state, steps, report_every, throw) -> FitResult:
+    def go(self, steps, report_every, throw) -> FitResult:
         _check_steps(steps, report_every)
         report_every = report_every or max(1, steps // 100)
-        self.state: TrainState = state
-        self.end = int(state.step) + steps
-        result = RESULTS.successful
+        self.end = int(self.state.step) + steps
+        result, failure = RESULTS.successful, None
         try:
             self._loop(report_every)
         except _Stop as stop:
             result = stop.result
+        except OracleError as error:
+            result, failure = RESULTS.oracle_failed, error
         except KeyboardInterrupt:
             result = RESULTS.interrupted
-        return self._finish(result, throw)
+        return self._finish(result, failure, throw)
 
     def _loop(self, report_every: int) -> None:
+        self._measure()  # what an earlier run has left
         while int(self.state.step) < self.end:
             if self.state.due:
                 self._select()
+                self._measure()
             phase, step = int(self.state.phase_steps), int(self.state.step)
             look = step + self.trigger.next_look(phase) - phase
             report = (step // report_every + 1) * report_every
@@ -255,10 +322,9 @@ class _Run:
     def _select(self) -> None:
         """Selection phase: a new training set, layout and reference for the trigger."""
         begin, state = time.perf_counter(), self.state
-        round_key = jax.random.fold_in(state.key, state.selection.round)
-        select_key, trigger_key = jax.random.split(round_key)
+        select_key, trigger_key, _ = _round_keys(state.key, state.selection.round)
         selection, info = _select(
-            self.pipeline, state.model, state.selection, select_key
+            self.pipeline, state.model, state.selection, select_key, self._future()
         )
         if info.result != RESULTS.successful:
             raise _Stop(info.result)
@@ -285,6 +351,54 @@ class _Run:
         )
         jax.block_until_ready(self.state.selection)
         self._record_round(info, time.perf_counter() - begin)
+
+    def _future(self) -> Model:
+        """The model some steps ahead, on the current training set: for pseudo-labels.
+
+        Nothing else of these steps is kept. The model as it is where nobody looks at
+        them, or where there is nothing to train on.
+        """
+        state, steps = self.state, self.pseudo_steps
+        first = int(state.selection.round) == 0
+        if first or steps == 0 or not self.looks_ahead or not self._places():
+            return state.model
+        model, _, report = self._steps(state, steps)
+        if not report.finite:
+            model, _, _ = self._steps(state, max(int(report.done) - 1, 0))
+        return model
+
+    def _places(self) -> int:
+        """How many points may still be measured in this run."""
+        here = self.state.selection.points.mask[self.pipeline.budget :]
+        return self.pipeline.experimental_capacity - int(np.sum(here))
+
+    def _may_ask(self) -> list[str]:
+        """Kinds of which a measurement may be asked for."""
+        space, points = self.pipeline.space, self.state.selection.points
+        kinds = np.asarray(points.kind)[pending(space, points)]
+        more = self.pipeline.experimental_per_round > 0 and self._places() > 0
+        return [
+            name
+            for name in measured_kinds(space)
+            if more or space.kind(name) in kinds.tolist()
+        ]
+
+    def _measure(self) -> None:
+        """Measuring phase: labels for the points that have none yet, one by one.
+
+        Each is in the state at once, so that none is lost, whatever happens next.
+        """
+        space, selection = self.pipeline.space, self.state.selection
+        if not pending(space, selection.points).any():
+            return
+        _, _, key = _round_keys(self.state.key, selection.round - 1)
+        for labels in measure(space, self.oracles, selection.points, key=key):
+            self.state = eqx.tree_at(
+                lambda s: s.selection.points.label, self.state, labels
+            )
+        if self.points:
+            measured = self.state.selection.points
+            self.points[-1] = jax.tree.map(np.asarray, measured)
 
     def _largest(self) -> list[int]:
         sizes = (self.pipeline.budget, self.pipeline.experimental_capacity)
@@ -386,16 +500,32 @@ class _Run:
         if any([callback(progress) for callback in self.callbacks]):
             raise _Stop(RESULTS.successful)
 
-    def _finish(self, result: RESULTS, throw: bool) -> FitResult:
+    def _finish(
+        self, result: RESULTS, failure: OracleError | None, throw: bool
+    ) -> FitResult:
         history = History(
             columns(self.training_rows), columns(self.round_rows), self.points
         )
-        done = FitResult(self.state.model, history, self.state, result)
+        message, cause = RESULTS[result], None
+        if failure is not None:
+            message, cause = f"{failure} {_RESUME}", failure.__cause__
+        done = FitResult(self.state.model, history, self.state, result, message)
         if throw and result == RESULTS.interrupted:
             raise TrainingInterrupted(done)
         if throw and result != RESULTS.successful:
-            raise TrainingError(RESULTS[result], done)
+            raise TrainingError(message, done) from cause
         return done
+
+
+_RESUME = (
+    "What was measured before is kept: `resume` from this run's state asks only for "
+    "what is missing."
+)
+
+
+def _round_keys(key: PRNGKeyArray, number) -> tuple[PRNGKeyArray, ...]:
+    """Keys of a round, counted from 0: to select, for the trigger, to measure."""
+    return tuple(jax.random.split(jax.random.fold_in(key, number), 3))
 
 
 def _warn_of_empty_kinds(pipeline, counts, step: int) -> None:
@@ -430,3 +560,12 @@ def _check_steps(steps: int, report_every: int | None) -> None:
         raise ValueError(
             f"`report_every` is {report_every}: report every 1 step or more."
         )
+
+
+def _check_pseudo_steps(steps: int) -> int:
+    if steps < 0:
+        raise ValueError(
+            f"`pseudo_steps` is {steps}: look 0 steps ahead or more; the paper takes "
+            "100."
+        )
+    return steps
