@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.lax import dynamic_slice_in_dim, dynamic_update_slice_in_dim
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from .._model import Model
 from .._space.augmented import AugmentedSpace, Block
@@ -17,6 +17,7 @@ from .._space.augmented import AugmentedSpace, Block
 _CHUNK_ENTRIES = 2**23
 _CHUNKS = 8
 _WORTH_IT = 256
+_COLUMNS = 64  # of directions that are multiplied, or found to be 0, together
 
 
 class Rows(eqx.Module):
@@ -66,17 +67,37 @@ class Rows(eqx.Module):
         return self._map(point, kind, block)
 
     def project(
-        self, kind: int, block: Block, directions: Float[Array, "P r"]
+        self,
+        kind: int,
+        block: Block,
+        directions: Float[Array, "P r"],
+        live: Int[Array, ""] | None = None,
     ) -> Float[Array, "c m r"]:
-        """J(z)·W for every row of one block, each chunk of J contracted at once."""
+        """J(z)·W for every row of one block, each chunk of J contracted at once.
+
+        **Arguments:**
+
+        - `directions`: W.
+        - `live`: how many leading columns of W may be other than 0, default all.
+        """
         sizes = [leaf.size for leaf in jax.tree.leaves(self.parameters)]
         ends = [sum(sizes[:i]) for i in range(1, len(sizes))]
-        pieces = jnp.split(directions, ends)
+        width = directions.shape[1]
+        live = jnp.asarray(width if live is None else live)
+        starts = range(0, max(width, 1), _COLUMNS)
+        pieces = [jnp.split(directions[:, i : i + _COLUMNS], ends) for i in starts]
 
         def point(x, label, mask):
             leaves = self._leaves(kind, x, label)
-            products = [J @ W for J, W in zip(leaves, pieces, strict=True)]
-            return jnp.where(mask, sum(products), 0)
+
+            def product(parts):
+                return sum(J @ W for J, W in zip(leaves, parts, strict=True))
+
+            products = [
+                jax.lax.cond(live > start, product, _zeros_like(product), parts)
+                for start, parts in zip(starts, pieces, strict=True)
+            ]
+            return jnp.where(mask, jnp.concatenate(products, axis=1), 0)
 
         return self._map(point, kind, block)
 
@@ -133,3 +154,13 @@ class Rows(eqx.Module):
         rows = self.space.components[kind].operator.rows
         fits = max(8, _CHUNK_ENTRIES // (rows * self.size))
         return min(fits, size if size < _WORTH_IT else -(-size // _CHUNKS))
+
+
+def _zeros_like(function: Callable) -> Callable:
+    """A function that returns zeros of the shape and dtype that `function` does."""
+
+    def zeros(*arguments):
+        out = jax.eval_shape(function, *arguments)
+        return jnp.zeros(out.shape, out.dtype)
+
+    return zeros

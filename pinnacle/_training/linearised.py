@@ -16,7 +16,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import lineax as lx
 from jaxtyping import Array, Float
 
 
@@ -88,6 +87,8 @@ class Dense(AbstractLinearised):
         return self.G @ v
 
     def solver(self, mu, largest):
+        import lineax as lx  # importing it takes a twentieth of a second
+
         del largest
         damped = self.G + mu * jnp.eye(self.G.shape[0], dtype=self.G.dtype)
         operator = lx.MatrixLinearOperator(damped, lx.positive_semidefinite_tag)
@@ -132,6 +133,8 @@ class MatrixFree(AbstractLinearised):
         return self.jvp(self.vjp(v)) if self.dual else self.vjp(self.jvp(v))
 
     def solver(self, mu, largest):
+        import lineax as lx
+
         # Tolerances are elementwise and absolute: so the matrix is scaled to norm 1 and
         # the right-hand side too. Stopped early, the solution is regularised further.
         scale = jnp.where(largest + mu > 0, largest + mu, 1)

@@ -1,14 +1,19 @@
 """What a training step needs of an optimiser: a gradient, or the residual rows."""
 
 import abc
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Bool, Float, PyTree
 
 from .rows import RowFunction
+
+
+# Importing optax takes an eighth of a second; who uses it has imported it before.
+if TYPE_CHECKING:
+    import optax
 
 
 class StepInfo(eqx.Module):
@@ -63,12 +68,14 @@ class Gradient(AbstractResidualOptimiser):
       methods that compare gradients of successive steps, such as L-BFGS.
     """
 
-    transformation: optax.GradientTransformationExtraArgs
+    transformation: Any
     restart: bool = eqx.field(static=True, default=False)
 
     def __init__(
-        self, transformation: optax.GradientTransformation, restart: bool = False
+        self, transformation: "optax.GradientTransformation", restart: bool = False
     ):
+        import optax
+
         self.transformation = optax.with_extra_args_support(transformation)
         self.restart = restart
 
@@ -78,6 +85,8 @@ class Gradient(AbstractResidualOptimiser):
     def step(
         self, rows: RowFunction, parameters: PyTree, state: PyTree
     ) -> tuple[PyTree, PyTree, StepInfo]:
+        import optax
+
         def loss(parameters):
             return 0.5 * jnp.sum(rows(parameters) ** 2)
 
@@ -94,6 +103,8 @@ class Gradient(AbstractResidualOptimiser):
 
 def lbfgs(memory_size: int = 10, **options) -> Gradient:
     """L-BFGS with optax's zoom line search, its history cleared when points change."""
+    import optax
+
     return Gradient(optax.lbfgs(memory_size=memory_size, **options), restart=True)
 
 
@@ -101,6 +112,8 @@ def as_residual_optimiser(optimiser) -> AbstractResidualOptimiser:
     """Wrap an optax transformation; leave a residual optimiser as it is."""
     if isinstance(optimiser, AbstractResidualOptimiser):
         return optimiser
+    import optax
+
     if isinstance(optimiser, optax.GradientTransformation):
         return Gradient(optimiser)
     raise ValueError(
