@@ -24,6 +24,10 @@ from helpers import (
 from pinnacle import (
     PDE,
     RESULTS,
+    AbstractNTKEstimator,
+    AbstractRetentionPolicy,
+    AbstractSampler,
+    AbstractSelector,
     AugmentedSpace,
     CandidatePool,
     Component,
@@ -31,6 +35,7 @@ from pinnacle import (
     Exact,
     Greedy,
     KeepAll,
+    KeepBest,
     KeepNone,
     KMeansPlusPlus,
     Model,
@@ -259,6 +264,83 @@ def test_the_order_of_the_equations_does_not_matter(selector, x64):
     )
     for key in range(5):
         assert selected(plain, u, key)[0] == selected(swapped, u, key)[0]
+
+
+# ---------------------------------------------------------------- keys and order
+
+
+KEYS = []
+
+
+def _note(*keys):
+    for key in keys:
+        jax.debug.callback(lambda k: KEYS.append(tuple(k.tolist())), jr.key_data(key))
+
+
+class NotedSampler(AbstractSampler):
+    def unit(self, n, dim, *, key):
+        _note(key)
+        return jr.uniform(key, (n, dim))
+
+
+class NotedEstimator(AbstractNTKEstimator):
+    inner: Nystrom = Nystrom(8)
+
+    def basis(self, space, model, pool, *, key):
+        _note(key, *jr.split(key, len(pool)))
+        return self.inner.basis(space, model, pool, key=key)
+
+    def spectrum(self, space, model, points, basis):
+        return self.inner.spectrum(space, model, points, basis)
+
+
+class NotedRetention(AbstractRetentionPolicy):
+    inner: KeepNone = KeepNone()
+
+    def init(self, budget):
+        return self.inner.init(budget)
+
+    def retain(self, old, budget, state, *, key):
+        _note(key)
+        return self.inner.retain(old, budget, state, key=key)
+
+
+class NotedSelector(AbstractSelector):
+    def __call__(self, candidates, size, *, key):
+        _note(key)
+        return Greedy()(candidates, size, key=key)
+
+
+def test_no_part_is_given_the_key_of_another():
+    method = pipeline(
+        pool=CandidatePool((12, 6, 6), NotedSampler()),
+        estimator=NotedEstimator(),
+        retention=NotedRetention(),
+        selector=NotedSelector(),
+    )
+    key = jr.key(0)
+    select_points(method, model(), method.init(), key=key)
+    jax.effects_barrier()
+    # 3 kinds of the pool, the estimator's own and its split by kind, 2 more parts.
+    assert len(KEYS) == 3 + 4 + 2
+    assert len({*KEYS, tuple(jr.key_data(key).tolist())}) == len(KEYS) + 1
+
+
+def test_the_rows_of_largest_residual_stay():
+    """Old points, mixed by kind, are scored row by row, by the model of the round."""
+    method = pipeline(retention=KeepBest(new=6))
+    before, _ = select_points(method, model(seed=0), method.init(), key=jr.key(0))
+    after, info = select_points(method, model(seed=1), before, key=jr.key(1))
+    points, number = before.points, jnp.arange(BUDGET)
+    by_kind = [
+        jax.vmap(lambda x, label, c=c: c.residual(model(seed=1), x, label)[0])
+        for c in TRANSPORT.components
+    ]
+    residual = jnp.stack([R(points.x, points.label) for R in by_kind])
+    size = np.abs(residual[points.kind, number])
+    best = np.isin(number, np.argsort(size)[-6:])
+    stayed = chosen(TRANSPORT, after.points, after.points.mask & ~info.new)
+    assert stayed == chosen(TRANSPORT, points, best)
 
 
 # ---------------------------------------------------------------- measurements
