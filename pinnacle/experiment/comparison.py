@@ -49,8 +49,9 @@ class Comparison:
     - `seeds`: how many, at the paper's scale.
     - `preset`: of `pinnacle run`, what the settings start from.
     - `changes`: fields of `RunConfig` for all rows.
-    - `paper`, `quick`, `smoke`: further changes, at each scale. Those of `smoke` come
-      after the fields of the rows, so that nothing stays large.
+    - `paper`, `quick`, `smoke`: further changes, at each scale. Smoke runs have small
+      sizes anyway; their changes come after the fields of the rows, so that nothing
+      stays large.
     - `threshold`, `sustain`: the time is measured until the metric is below the
       threshold and stays there for so many steps.
 
@@ -68,7 +69,7 @@ class Comparison:
     changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     paper: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     quick: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    smoke: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _SMOKE)
+    smoke: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     threshold: float | None = None
     sustain: int = 0
 
@@ -110,7 +111,7 @@ class Comparison:
     def _config(self, row: "Row", scale: str, seed: int) -> RunConfig:
         values = {**self.changes, **getattr(self, scale), **row.fields, "seed": seed}
         if scale == "smoke":
-            values |= self.smoke
+            values |= {**_SMOKE, **self.smoke}
         return make_config(self.problem, preset=self.preset, **values)
 
 

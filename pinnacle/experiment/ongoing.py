@@ -1,5 +1,6 @@
 """A run in a folder, begun or gone on with from its last checkpoint."""
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable
@@ -20,13 +21,24 @@ PROGRESS = "progress.json"
 _SHOW_EVERY = 2.0  # seconds
 
 
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """A run that has ended: what was recorded, its last state, and how it ended, with
+    a message unless it was successful."""
+
+    recorder: Recorder
+    state: TrainState
+    result: RESULTS
+    message: str = ""
+
+
 def finish(
     folder: RunFolder,
     experiment: Experiment,
     *,
     begin: Callable[[], Model] | None = None,
     stages: bool = True,
-) -> tuple[Recorder, TrainState, RESULTS]:
+) -> Finished:
     """Do what is missing of a run.
 
     **Arguments:**
@@ -35,10 +47,6 @@ def finish(
     - `experiment`: what is run, built in its own precision.
     - `begin`: gives the model to begin with, default the untrained one.
     - `stages`: see `Recorder`.
-
-    **Returns:**
-
-    What was recorded, the last state, and how the run ended.
     """
     config, path = experiment.config, folder / "checkpoint.eqx"
     folder.clean()
@@ -54,11 +62,13 @@ def finish(
     if state is not None:
         recorder.load(state)
         if int(state.step) >= config.steps:  # killed after the last step
-            return recorder, state, RESULTS.successful
+            return Finished(recorder, state, RESULTS.successful)
     with clock:
         done = train(experiment, [recorder], state, model)
     recorder.save(done.state)
-    return recorder, done.state, done.result
+    failed = done.result != RESULTS.successful
+    message = (done.message or RESULTS[done.result]) if failed else ""
+    return Finished(recorder, done.state, done.result, message)
 
 
 class _Show:

@@ -91,18 +91,18 @@ def _trained(source: Problem, experiment: Experiment) -> Model:
 
 
 def _train(folder: RunFolder, first: Experiment) -> None:
-    recorder, state, ended = finish(folder, first)
-    if ended == RESULTS.interrupted:
+    run = finish(folder, first)
+    if run.result == RESULTS.interrupted:
         raise KeyboardInterrupt
-    if ended != RESULTS.successful:
+    if run.result != RESULTS.successful:
         raise RuntimeError(
             f"the training of the first network, in {str(folder.path)!r}, ended after "
-            f"{int(state.step)} steps: {RESULTS[ended]}"
+            f"{int(run.state.step)} steps: {run.message}"
         )
     for name in ("checkpoint.eqx", PROGRESS):
         (folder / name).unlink(missing_ok=True)
-    last = recorder.training[-1] if recorder.training else {}
-    folder.write_json(_DONE, {"steps": int(state.step), **last})
+    rows = run.recorder.training
+    folder.write_json(_DONE, {**(rows[-1] if rows else {})})
 
 
 def _folder(source: Problem, config: RunConfig) -> pathlib.Path:

@@ -5,12 +5,10 @@ import pathlib
 from typing import Any
 
 from .._results import RESULTS
-from .._training import TrainState
 from .comparison import Unit
 from .config import from_dict, load_config
 from .folder import RunFolder
-from .ongoing import PROGRESS, finish
-from .record import Recorder
+from .ongoing import PROGRESS, Finished, finish
 from .run import build, precision
 from .transfer import first_model
 
@@ -47,31 +45,31 @@ def run_unit(unit: Unit, out: pathlib.Path) -> bool:
     check_same(unit, out)
     with precision(unit.config):
         experiment = build(unit.config)
-        recorder, state, ended = finish(
+        run = finish(
             folder,
             experiment,
             begin=first_model(experiment),
             stages=unit.config.seed == 0,
         )
-    if ended == RESULTS.interrupted:
+    if run.result == RESULTS.interrupted:
         return False
-    folder.write_json(RESULT, _result(unit, recorder, state, ended))
+    folder.write_json(RESULT, _result(unit, run))
     for name in ("checkpoint.eqx", PROGRESS, ERROR):
         (folder / name).unlink(missing_ok=True)
     return True
 
 
-def _result(unit: Unit, recorder: Recorder, state: TrainState, ended) -> dict[str, Any]:
+def _result(unit: Unit, run: Finished) -> dict[str, Any]:
+    recorder = run.recorder
     last = recorder.training[-1] if recorder.training else {}
     rounds = recorder.rounds[-1] if recorder.rounds else {}
     about = json.loads((recorder.folder / "config.json").read_text())
-    failed = ended != RESULTS.successful
     return {
         "experiment": unit.experiment,
         "label": unit.label,
         "seed": unit.config.seed,
-        "result": RESULTS[ended] if failed else "successful",
-        "steps": int(state.step),
+        "result": run.message or "successful",
+        "steps": int(run.state.step),
         "rounds": len(recorder.rounds),
         "metrics": {n: v for n, v in last.items() if not n.startswith("seconds_")},
         "counts": {n[6:]: v for n, v in rounds.items() if n.startswith("count/")},
