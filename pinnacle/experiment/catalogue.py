@@ -25,7 +25,10 @@ PROBLEMS: dict[str, Callable[..., problems.Problem]] = {
     "burgers-transfer": problems.burgers_transfer,
     "darcy": problems.darcy,
     "diffusion": problems.diffusion,
+    "eikonal-inverse": problems.eikonal_inverse,
     "kdv": problems.kdv,
+    "kdv-inverse": problems.kdv_inverse,
+    "navier-stokes-inverse": problems.navier_stokes_inverse,
     "shallow-water": problems.shallow_water,
 }
 

@@ -16,6 +16,11 @@ from ._initial_conditions import (
     pdebench_initial as pdebench_initial,
     perturbed as perturbed,
 )
+from ._inverse import (
+    eikonal_inverse as eikonal_inverse,
+    kdv_inverse as kdv_inverse,
+    navier_stokes_inverse as navier_stokes_inverse,
+)
 from ._pdebench import (
     PDEBenchData as PDEBenchData,
     TabulatedInitial as TabulatedInitial,
