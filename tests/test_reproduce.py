@@ -301,6 +301,12 @@ def test_a_lock_without_a_word_counts_for_a_while(tmp_path):
     assert not lock.owned(tmp_path)
 
 
+def test_a_task_survives_its_way_to_a_worker(tiny, tmp_path):
+    units = read_comparisons(tiny)["tiny"].units("smoke", 1)
+    task = Task(tmp_path, units, 1.5, False, 7)
+    assert Task.from_json(task.to_json()) == task
+
+
 def test_workers_have_one_thread(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_something=1")
     variables = environment()

@@ -103,6 +103,7 @@ def _start(task: Task, number: int) -> subprocess.Popen:
             start_new_session=True,  # Ctrl-C reaches this process only
         )
     assert worker.stdin is not None
+    task = dataclasses.replace(task, parent=os.getpid())
     worker.stdin.write(task.to_json().encode())
     worker.stdin.close()
     return worker

@@ -48,12 +48,14 @@ class Task:
     - `units`: in the order in which they are to be done.
     - `since`: a unit that has failed with an error after this time is left alone.
     - `cache`: whether to keep compiled functions on disk.
+    - `parent`: the process without which the worker ends, if any.
     """
 
     out: pathlib.Path
     units: Sequence[Unit]
     since: float
     cache: bool = True
+    parent: int | None = None
 
     def to_json(self) -> str:
         return json.dumps(
@@ -62,6 +64,7 @@ class Task:
                 "units": [dataclasses.asdict(unit) for unit in self.units],
                 "since": self.since,
                 "cache": self.cache,
+                "parent": self.parent,
             }
         )
 
@@ -69,9 +72,7 @@ class Task:
     def from_json(text: str) -> "Task":
         record = json.loads(text)
         units = [_unit(unit) for unit in record["units"]]
-        return Task(
-            pathlib.Path(record["out"]), units, record["since"], record["cache"]
-        )
+        return Task(**{**record, "out": pathlib.Path(record["out"]), "units": units})
 
     def left(self) -> list[Unit]:
         """Units without a result that have not failed since the task was given."""
@@ -148,10 +149,10 @@ def _end(*_) -> None:
 def main() -> None:
     """The process of a worker. It saves and ends when it is told to, or orphaned."""
     signal.signal(signal.SIGTERM, _end)
-    task, parent = Task.from_json(sys.stdin.read()), os.getppid()
+    task = Task.from_json(sys.stdin.read())
 
     def beat():
-        if os.getppid() != parent:
+        if task.parent not in (None, os.getppid()):
             _thread.interrupt_main(signal.SIGTERM)
 
     try:
