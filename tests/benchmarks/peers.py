@@ -176,12 +176,15 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable, help="has the peers")
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--case", default="", help="cases whose name has this text")
     parser.add_argument("--only", default="", help="peers whose name has this text")
     arguments = parser.parse_args()
     if arguments.steps <= CHECKED_STEPS:
         parser.error(f"--steps must be more than {CHECKED_STEPS}")
     peers = [peer for peer in PEERS if arguments.only in peer.name]
     for case in CASES:
+        if arguments.case not in case.name:
+            continue
         measure(case, peers, arguments.python, arguments.steps, arguments.repeats)
 
 
