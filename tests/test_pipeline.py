@@ -343,6 +343,27 @@ def test_the_rows_of_largest_residual_stay():
     assert stayed == chosen(TRANSPORT, points, best)
 
 
+class Numbered(AbstractSelector):
+    """Gives the n-th candidate the weight 1 + n."""
+
+    def __call__(self, candidates, size, *, key):
+        selection = Sampling()(candidates, size, key=key)
+        return eqx.tree_at(lambda s: s.weight, selection, 1.0 + selection.index)
+
+
+def test_weights_follow_their_points():
+    pool = CandidatePool((12, 6, 6), Fixed(0))
+    method = pipeline(pool=pool, selector=Numbered())
+    state = method.init()
+    candidates = TRANSPORT.join(pool.draw(TRANSPORT, jnp.float32, key=jr.key(0)))
+    for number in range(2):
+        state, info = select_points(method, model(), state, key=jr.key(number))
+        row = state.points.weight.astype(int) - 1
+        assert np.array_equal(state.points.x, candidates.x[row])
+        assert np.array_equal(state.points.kind, candidates.kind[row])
+    assert info.new.sum() == 6, "or nothing is tested"
+
+
 # ---------------------------------------------------------------- measurements
 
 
