@@ -32,6 +32,11 @@ _SMALL: dict[str, Any] = {
     "select_every": 1000,
 }
 
+_FEW_MEASUREMENTS = {
+    "experimental_per_round": 3,
+    "experimental_capacity": 9,
+    "experimental_pool": 12,
+}
 _FINE_TUNING = {**_SMALL, "source_steps": 40_000, "steps": 20_000}
 
 _LIST = [
@@ -148,6 +153,36 @@ _LIST = [
         title="Burgers, fine-tuned to another initial condition",
         rows=[{"method": _SIX}],
         quick=_FINE_TUNING,
+    ),
+    Comparison(
+        name="navier-stokes-inverse",
+        problem="navier-stokes-inverse",
+        title="Navier–Stokes, wake of a cylinder: two unknown numbers",
+        rows=[{"method": _SIX}],
+        metric="coefficient_error/lambda1",
+        also=["coefficient_error/lambda2", "mse/u", "mse/v", "mse/p"],
+        seeds=10,
+        quick={"steps": 20_000},
+        smoke=_FEW_MEASUREMENTS,
+    ),
+    Comparison(
+        name="eikonal-inverse",
+        problem="eikonal-inverse",
+        title="Eikonal: unknown field of speed",
+        rows=[{"method": _SIX}],
+        also=["mse/T"],
+        quick={"steps": 20_000},
+        smoke=_FEW_MEASUREMENTS,
+    ),
+    Comparison(
+        name="kdv-inverse",
+        problem="kdv-inverse",
+        title="Korteweg–de Vries: two unknown numbers (not in the paper)",
+        rows=[{"method": _SIX}],
+        metric="coefficient_error/lambda1",
+        also=["coefficient_error/lambda2", "mse"],
+        quick={"steps": 20_000},
+        smoke=_FEW_MEASUREMENTS,
     ),
 ]
 EXPERIMENTS: dict[str, Comparison] = {c.name: c for c in _LIST}
