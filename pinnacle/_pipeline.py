@@ -179,8 +179,7 @@ def _select(pipeline, model, state, key, future=None):
     embedding = pipeline.criterion(look)
     old_embedding = embedding[_old_rows(state.points, pool, old)]
     old_embedding = jnp.where(state.points.mask[:, None], old_embedding, 0)
-    (candidate_rows,) = np.nonzero(_in_pool(pool, old))
-    info, embedding = _part(look, candidate_rows), embedding[candidate_rows]
+    info, embedding = _of_pool(look, embedding, pool, old)
 
     keep, total, retention = _retain(pipeline, state, old_embedding, key=retain_key)
     candidates = _candidates(
@@ -214,7 +213,13 @@ def _look(pipeline, model, pool: tuple[Block, ...], old: tuple[Block, ...], basi
         residual=space.stack(residuals),
         gradient_norm=jnp.concatenate(norms),
         spectrum=estimator.spectrum(space, model, blocks, basis),
-        population=jnp.asarray(_in_pool(pool, old)),
+        population=jnp.concatenate(
+            [
+                jnp.full(block.size, candidates)
+                for pair in zip(pool, old, strict=True)
+                for block, candidates in zip(pair, (True, False), strict=True)
+            ]
+        ),
     )
 
 
@@ -254,22 +259,25 @@ def looks_at_labels(pipeline: SelectionPipeline) -> bool:
     return depends_on(pipeline.criterion, some, of_residuals)
 
 
-def _in_pool(pool, old) -> np.ndarray:
-    """Which rows of `_look` are candidates, static."""
-    sizes = [[block.size for block in pair] for pair in zip(pool, old, strict=True)]
-    return np.repeat(np.resize([True, False], 2 * len(sizes)), np.ravel(sizes))
+def _of_pool(look: PoolInfo, embedding, pool, old) -> tuple[PoolInfo, Array]:
+    """The candidates' rows of what `_look` and the criterion say."""
+    sizes = np.array([[block.size for block in blocks] for blocks in (pool, old)])
+    starts = np.cumsum(sizes.sum(axis=0)) - sizes.sum(axis=0)
 
+    def part(leaf):
+        pieces = [leaf[i : i + n] for i, n in zip(starts, sizes[0], strict=True)]
+        return jnp.concatenate(pieces)
 
-def _part(info: PoolInfo, rows: np.ndarray) -> PoolInfo:
-    """What is known about some rows only."""
-    eigenfunctions = info.spectrum.eigenfunctions[rows]
-    return PoolInfo(
-        kind=info.kind[rows],
-        mask=info.mask[rows],
-        residual=info.residual[rows],
-        gradient_norm=info.gradient_norm[rows],
-        spectrum=NTKSpectrum(info.spectrum.eigenvalues, eigenfunctions),
+    info = PoolInfo(
+        kind=part(look.kind),
+        mask=part(look.mask),
+        residual=part(look.residual),
+        gradient_norm=part(look.gradient_norm),
+        spectrum=NTKSpectrum(
+            look.spectrum.eigenvalues, part(look.spectrum.eigenfunctions)
+        ),
     )
+    return info, part(embedding)
 
 
 def _old_rows(points: Points, pool, old) -> Int32[Array, " n"]:
