@@ -17,6 +17,9 @@ def pinnacle_k(
 ) -> SelectionPipeline:
     """PINNACLE-K: K-means++ seeding on the embedding of the convergence degree.
 
+    The paper selects every T steps or earlier, once the NTK has drifted: give `fit` the
+    trigger `Either(EveryN(T), NTKDrift())`.
+
     **Arguments:**
 
     - `space`: the augmented space.

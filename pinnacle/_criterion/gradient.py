@@ -9,6 +9,8 @@ from .base import AbstractConvergenceCriterion
 class GradientNorm(AbstractConvergenceCriterion):
     """Score ‖J(z)ᵀR(z)‖², the exact convergence degree of each point by itself.
 
+    J goes over everything that is trained, unknown coefficients included.
+
     One column: unlike [`ConvergenceDegree`][] it does not know that two points pull in
     the same direction.
     """
