@@ -319,6 +319,13 @@ def test_a_singular_candidate_does_not_spoil_the_basis():
     assert np.isfinite(spectrum.eigenfunctions[1:]).all()
 
 
+def test_rows_of_padding_are_zero():
+    space, model, (block, *_), _ = draw_estimator_case(0)
+    rows = Rows(space, model, coefficients=False, chunk=None)
+    J = eqx.filter_jit(rows.jacobian)(0, block)
+    np.testing.assert_array_equal(np.any(np.asarray(J) != 0, axis=(1, 2)), block.mask)
+
+
 def test_references_are_spread_over_the_kinds():
     assert spread(300, [800, 200, 200]) == [200, 50, 50]
     assert spread(3, [800, 1, 200]) == [1, 1, 1]
