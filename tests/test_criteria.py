@@ -157,6 +157,13 @@ def test_rad_of_no_residual_at_all_is_uniform():
     assert np.all(np.asarray(_embed(ResidualPower(2.0, 4.0), zero)) == 2)
 
 
+def test_rad_does_not_look_at_padding_however_large():
+    info = _residual_info(np.array([[1e-15], [2e-15], [1e25]], np.float32))
+    info = dataclasses.replace(info, mask=jnp.asarray([True, True, False]))
+    score = np.asarray(_embed(ResidualPower(), info))[:2, 0] ** 2
+    np.testing.assert_allclose(score, [1 / 2.5, 4 / 2.5], rtol=1e-5)
+
+
 def test_tempering_takes_a_root_of_the_score_and_keeps_the_direction():
     info = draw_pool_info(np.random.default_rng(2), padding=0)
     plain = np.asarray(_embed(ConvergenceDegree(), info), np.float64)

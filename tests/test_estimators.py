@@ -180,6 +180,20 @@ def test_small_singular_values_are_cut_relative_to_the_largest(x64):
     assert counts == [3, 2, 1]
 
 
+@pytest.mark.parametrize("shape", [(5, 12), (12, 5)], ids=["wide", "tall"])
+def test_directions_diagonalise_the_gram_matrix(shape, x64):
+    """WᵀW = 𝟙 and WᵀJᵀJW = pΛ̂ on the kept directions, here those of a rank of 3."""
+    rng = np.random.default_rng(0)
+    J = rng.normal(size=(shape[0], 3)) @ rng.normal(size=(3, shape[1]))
+    basis = basis_from_rows(jnp.asarray(J), None)
+    squares = np.zeros(5)
+    squares[:3] = np.linalg.svd(J, compute_uv=False)[:3] ** 2
+    np.testing.assert_allclose(shape[0] * basis.eigenvalues, squares, rtol=1e-10)
+    W = np.asarray(basis.directions)
+    np.testing.assert_allclose(W.T @ W, np.diag(np.sign(squares)), atol=1e-12)
+    np.testing.assert_allclose(W.T @ J.T @ J @ W, np.diag(squares), atol=1e-10)
+
+
 def test_jacobian_against_finite_differences(x64):
     space, model, pool, _ = draw_estimator_case(2)
     rows = Rows(space, model, coefficients=True, chunk=None)
@@ -331,6 +345,50 @@ def test_references_are_spread_over_the_kinds():
     assert spread(3, [800, 1, 200]) == [1, 1, 1]
     assert spread(50, [20, 10, 0]) == [20, 10, 0]
     assert sum(spread(17, [31, 7, 5])) == 17
+
+
+def numbered():
+    """Two kinds with û = w·x and so J = x: the first entry of a row of J says which
+    candidate it is."""
+    domain = Box((0, 0), (31, 1))
+    space = AugmentedSpace([Component(k, domain, Dirichlet()) for k in ("a", "b")])
+    x = jnp.stack([jnp.arange(1.0, 31), jnp.arange(30.0) % 4 / 4], axis=1)
+    block = space.split(Points(x, 0), (30, 0))[0]
+    return space, Model(Linear(jnp.ones(2))), block
+
+
+def test_references_are_drawn_afresh_from_the_live_candidates():
+    space, model, block = numbered()
+    rows = Rows(space, model, False, None)
+    block = eqx.tree_at(lambda b: b.mask, block, jnp.arange(30) >= 10)
+
+    @jax.jit
+    def drawn(keys):
+        one = lambda key: reference_rows(rows, (block, block), 20, key=key)  # noqa: E731
+        return jax.vmap(one)(keys)[:, :, 0].astype(int).reshape(-1, 2, 10)
+
+    by_kind = np.asarray(drawn(jax.random.split(jax.random.key(0), 400)))
+    a, b = np.sort(by_kind, axis=2).swapaxes(0, 1)
+    for number in (a, b):
+        assert (np.diff(number, axis=1) > 0).all(), "distinct"
+        counts = np.bincount(number.ravel(), minlength=31)
+        assert not counts[:11].any(), "padding while there is something else"
+        assert np.all(np.abs(counts[11:] - 200) < 5 * np.sqrt(400 / 4)), counts
+    assert np.mean(np.all(a == b, axis=1)) < 0.05, "every kind draws for itself"
+
+
+def test_eigenfunctions_of_a_sketch_are_orthonormal_on_the_references(x64):
+    """Σ_ref ψ_i ψ_j / p = δ_ij, here with the whole pool as reference."""
+    space, model, block = numbered()
+    pool, estimator = (block.rows(0, 2), block.rows(4, 6)), Sketch(2)
+
+    @eqx.filter_jit
+    def look():
+        basis = estimator.basis(space, model, pool, key=jax.random.key(0))
+        return estimator.spectrum(space, model, pool, basis)
+
+    psi = np.asarray(look().eigenfunctions)[:, 0]
+    np.testing.assert_allclose(psi.T @ psi / 4, np.eye(2), atol=1e-10)
 
 
 @pytest.mark.parametrize("estimator", [Nystrom, Sketch])

@@ -73,6 +73,10 @@ CASES = {
         Periodic(X, 0.5, order=1, outputs=(1, 2)),
         [V - SIN_L * np.exp(-B), 0.0, V_X - np.pi * COS_L * np.exp(-B), 0.0],
     ),
+    "periodic along another axis": (
+        Periodic(T, 0.5, order=1),
+        [U - A**3 * (B + 0.5) ** 2, U_T - 2 * A**3 * (B + 0.5)],
+    ),
 }
 
 
