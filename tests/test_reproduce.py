@@ -24,9 +24,11 @@ from pinnacle.experiment.comparison import (
     from_table,
     read_comparisons,
 )
+from pinnacle.experiment.config import make_config
+from pinnacle.experiment.reached import has_reached, time_to_error
 from pinnacle.experiment.reproduce import _Seen, time_left
 from pinnacle.experiment.reproduction import EXPERIMENTS
-from pinnacle.experiment.tables import percentile, time_to_error
+from pinnacle.experiment.tables import percentile
 from pinnacle.experiment.worker import Task, environment
 
 
@@ -36,6 +38,7 @@ problem = "diffusion"
 rows = [{ method = ["pinnacle-k-no-trigger", "uniform"] }]
 metric = "relative_l2"
 threshold = 1e9
+sustain = 50
 
 [tiny.smoke]
 steps = 60
@@ -446,6 +449,20 @@ def test_time_to_error():
     assert time_to_error(history(errors), "mse", 0.1, 200) == (400, 37.0)
     assert time_to_error(history(errors), "mse", 0.1, 300) is None
     assert time_to_error(history(errors), "mse", 0.001, 0) is None
+
+
+def test_a_run_ends_when_it_has_reached_its_accuracy():
+    def config(sustain):
+        timed = Comparison(
+            "c", "kdv", [{"method": "rad"}], threshold=0.1, sustain=sustain
+        )
+        (unit,) = timed.units("paper", 1)
+        return unit.config
+
+    errors = [1.0, 0.05, 0.06, 0.04]
+    assert has_reached(config(200), history(errors))
+    assert not has_reached(config(200), history(errors[:-1]))
+    assert not has_reached(make_config("kdv"), history(errors))
 
 
 def test_time_left():

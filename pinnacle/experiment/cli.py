@@ -14,7 +14,7 @@ from rich.markup import escape
 from .._checkpoint import load
 from .._model import Model
 from .._results import RESULTS
-from .._training import FitResult, TrainState
+from .._training import FitResult, Progress, TrainState
 from .about import versions
 from .analyse import analyse as draw_analysis
 from .cache import VARIABLE, CompileClock, enable_cache
@@ -22,6 +22,7 @@ from .catalogue import DTYPES, OPTIMISERS, PROBLEMS, SCHEDULES
 from .config import RunConfig, from_dict, load_config, make_config, save_config
 from .folder import RunFolder
 from .methods import ESTIMATORS, METHODS
+from .reached import has_reached
 from .record import Recorder
 from .reproduce_command import experiments, report, run_all, units
 from .reproduction import EXPERIMENTS
@@ -325,7 +326,12 @@ def _train(
         recorder = Recorder(folder, problem, reference, watch, clock)
         if state is not None:
             recorder.load(state)
-        done = train(experiment, [recorder], state, model)
+
+        def stop(progress: Progress) -> bool:
+            del progress
+            return has_reached(experiment.config, recorder.training)
+
+        done = train(experiment, [recorder, stop], state, model)
     trained = time.perf_counter()
     recorder.save(done.state)
     figures = recorder.figures(done.model) if draw else []

@@ -53,7 +53,7 @@ class Comparison:
       sizes anyway; their changes come after the fields of the rows, so that nothing
       stays large.
     - `threshold`, `sustain`: the time is measured until the metric is below the
-      threshold and stays there for so many steps.
+      threshold and stays there for so many steps; then the run ends.
 
     Raises `ValueError` for unknown names and for rows of the same name.
     """
@@ -112,6 +112,9 @@ class Comparison:
         values = {**self.changes, **getattr(self, scale), **row.fields, "seed": seed}
         if scale == "smoke":
             values |= {**_SMOKE, **self.smoke}
+        if self.threshold is not None:
+            values["stop_below"] = self.threshold
+            values["stop_metric"], values["stop_sustain"] = self.metric, self.sustain
         return make_config(self.problem, preset=self.preset, **values)
 
 

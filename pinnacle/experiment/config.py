@@ -31,6 +31,8 @@ class RunConfig:
     **Attributes:**
 
     - `problem`, `method`, `optimizer`, `schedule`: by name.
+    - `stop_metric`, `stop_below`, `stop_sustain`: the run ends early once the metric
+      has been below the number for so many steps; never if that is `None`.
     - `data`, `sample`: a PDEBench file to take the solution from, and which sample.
     - `seed`: of the network, the pools and the choices.
     - `dtype`: `"float32"` or `"float64"`.
@@ -78,6 +80,9 @@ class RunConfig:
     source_steps: int = 0
     data: str | None = None
     sample: int = 0
+    stop_metric: str = "mse"
+    stop_below: float | None = None
+    stop_sustain: int = 0
 
     def __post_init__(self):
         check_name("problem", self.problem, PROBLEMS)
@@ -110,6 +115,7 @@ _AT_LEAST = {
     "report_every": 1,
     "source_steps": 0,
     "sample": 0,
+    "stop_sustain": 0,
 }
 
 

@@ -13,6 +13,7 @@ from .about import versions
 from .cache import CompileClock
 from .config import save_config
 from .folder import RunFolder
+from .reached import has_reached
 from .record import Recorder
 from .run import Experiment, train
 
@@ -59,12 +60,17 @@ def finish(
         folder, experiment.problem, experiment.reference, show, clock, stages
     )
     show.recorder = recorder
+
+    def stop(progress: Progress | None = None) -> bool:
+        del progress
+        return has_reached(config, recorder.training)
+
     if state is not None:
         recorder.load(state)
-        if int(state.step) >= config.steps:  # killed after the last step
+        if int(state.step) >= config.steps or stop():  # killed after the last step
             return Finished(recorder, state, RESULTS.successful)
     with clock:
-        done = train(experiment, [recorder], state, model)
+        done = train(experiment, [recorder, stop], state, model)
     recorder.save(done.state)
     failed = done.result != RESULTS.successful
     message = (done.message or RESULTS[done.result]) if failed else ""

@@ -131,7 +131,7 @@ _LIST = [
         title="Shallow water, radial dam break",
         rows=[{"method": _SIX}],
         also=["mse/u", "mse/v"],
-        quick={"steps": 20_000, "select_every": 1000},
+        quick={"steps": 40_000, "select_every": 1000},
     ),
     Comparison(
         name="darcy",
@@ -171,7 +171,7 @@ _LIST = [
         title="Eikonal: unknown field of speed",
         rows=[{"method": _SIX}],
         also=["mse/T"],
-        quick={"steps": 20_000},
+        quick={"steps": 40_000},
         smoke=_FEW_MEASUREMENTS,
     ),
     Comparison(
@@ -181,7 +181,7 @@ _LIST = [
         rows=[{"method": _SIX}],
         metric="coefficient_error/lambda1",
         also=["coefficient_error/lambda2", "mse"],
-        quick={"steps": 20_000},
+        quick={"steps": 40_000},
         smoke=_FEW_MEASUREMENTS,
     ),
 ]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .folder import RunFolder
+from .reached import time_to_error
 from .unit import RESULT
 
 
@@ -236,27 +237,3 @@ def _to_threshold(runs: Sequence[Finished], about) -> dict[str, float]:
         "seconds to it, 20 %": percentile(seconds, 0.2),
         "seconds to it, 80 %": percentile(seconds, 0.8),
     }
-
-
-def time_to_error(
-    history: Sequence[Mapping[str, Any]], metric: str, threshold: float, sustain: int
-) -> tuple[int, float] | None:
-    """When a run's metric fell below a threshold, to stay for `sustain` steps.
-
-    **Returns:**
-
-    Step and seconds (training and selecting, without what was spent on compiling) of
-    the first row of the history from which on the metric is below the threshold, up to
-    a row at least `sustain` steps later. `None` if there is none.
-    """
-    first = None
-    for row in history:
-        if not row[metric] < threshold:
-            first = None
-            continue
-        first = row if first is None else first
-        if row["step"] - first["step"] >= sustain:
-            seconds = first["seconds_training"] + first["seconds_selecting"]
-            seconds -= first.get("seconds_compiling", 0.0)
-            return first["step"], float(seconds)
-    return None
