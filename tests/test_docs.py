@@ -11,8 +11,10 @@ ROOT = Path(__file__).parent.parent
 TINY = {
     "any_network": {"steps": 2, "budget": 8},
     "own_criterion": {"budget": 8},
+    "own_measurements": {"visits": 1, "steps": 2, "budget": 6},
     "own_pde": {"steps": 2, "budget": 8},
     "own_training_loop": {"rounds": 1, "steps": 2},
+    "unknown_coefficient": {"steps": 2, "budget": 12},
 }
 
 

@@ -86,6 +86,12 @@ def test_a_table_knows_its_rows_and_no_other_point(dtype):
     assert at(guess, ROWS[5] + 1e-3, dtype=dtype).tolist() == [5]
 
 
+@pytest.mark.parametrize("nearest", [False, True])
+def test_a_table_without_rows(nearest):
+    with pytest.raises(LookupError, match="no row of the table lies at"):
+        at(TableOracle(np.zeros((0, 2)), np.zeros((0, 1)), nearest), ROWS[0])
+
+
 def test_rows_at_one_place():
     twice = np.concatenate([ROWS, ROWS[2:3]])
     values = np.arange(16.0).reshape(8, 2)
@@ -109,7 +115,6 @@ def test_rows_that_only_a_higher_precision_tells_apart():
     [
         (ROWS, np.arange(6), "`x` has 7 rows, `values` has 6"),
         (ROWS[:, 0], np.arange(7), r"`x` has shape \(7,\)"),
-        (ROWS[:0], np.zeros((0, 1)), r"`x` has shape \(0, 2\)"),
         (ROWS, [0, 1, np.nan, 3, 4, 5, 6], r"row 2 of `values` is \[nan\]"),
         (np.where(ROWS[4] == ROWS, np.inf, ROWS), np.arange(7), "row 4 of `x` is"),
         (ROWS, list("abcdefg"), "`values` holds <U1: give real numbers"),

@@ -22,7 +22,8 @@ class TableOracle(AbstractOracle):
 
     **Arguments:**
 
-    - `x`: coordinates, one location a row, shape `(N, d)`.
+    - `x`: coordinates, one location a row, shape `(N, d)`; no rows at all where nothing
+      has been measured so far.
     - `values`: what was measured there, shape `(N, rows)`, or `(N,)` for one number.
     - `nearest`: whether a point takes the label of the nearest row, by the Euclidean
       distance in the coordinates as they are.
@@ -44,7 +45,7 @@ class TableOracle(AbstractOracle):
         self.nearest = nearest
 
     def __check_init__(self):
-        if self.x.ndim != 2 or self.values.ndim != 2 or not len(self.x):
+        if self.x.ndim != 2 or self.values.ndim != 2:
             raise ValueError(
                 f"`x` has shape {self.x.shape} and `values` {self.values.shape}: give "
                 "one location and its numbers a row, shapes (N, d) and (N, rows)."
@@ -62,7 +63,7 @@ class TableOracle(AbstractOracle):
 
     def measure(self, x, *, key) -> np.ndarray:
         del key
-        if self.nearest:
+        if self.nearest and len(self.x):
             distance = ((self.x - x) ** 2).sum(axis=1)
             return self.values[np.argmin(distance)]
         (rows,) = np.nonzero((self.x.astype(x.dtype) == x).all(axis=1))
