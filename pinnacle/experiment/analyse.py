@@ -21,11 +21,10 @@ from .record import unflat
 from .run import Experiment, build, precision
 
 
-_STAGES = 4
 _CHOSEN = 30  # points of the picture of the embedding, as in the paper
 
 
-def analyse(path: pathlib.Path, resolution: int = 24) -> list[str]:
+def analyse(path: pathlib.Path, resolution: int = 24, stages: int = 4) -> list[str]:
     """Draw the analysis of a run into its `figures/`.
 
     **Arguments:**
@@ -33,6 +32,7 @@ def analyse(path: pathlib.Path, resolution: int = 24) -> list[str]:
     - `path`: the folder of a run, or of a unit of `reproduce`.
     - `resolution`: points along each axis on which eigenfunctions are computed; time
       and memory grow with its fourth power.
+    - `stages`: how many stages of the training are shown, the last among them.
 
     **Returns:**
 
@@ -47,12 +47,12 @@ def analyse(path: pathlib.Path, resolution: int = 24) -> list[str]:
     config = from_dict(load_config(folder / "config.json"))
     with precision(config):
         experiment = build(config)
-        stages = _models(folder, experiment)
+        models = _models(folder, experiment, stages)
         reference = experiment.reference
-        embedded = _embedding(experiment, list(stages.values())[-1])
+        embedded = _embedding(experiment, list(models.values())[-1])
     double = dataclasses.replace(config, dtype="float64")
     with precision(double):
-        figures = dict(_spectral(build(double), reference, stages, resolution))
+        figures = dict(_spectral(build(double), reference, models, resolution))
     figures |= {"embedding": embedded, **_coefficients(folder, experiment)}
     (folder / "figures").mkdir(exist_ok=True)
     for name, figure in figures.items():
@@ -60,12 +60,12 @@ def analyse(path: pathlib.Path, resolution: int = 24) -> list[str]:
     return [f"{name}.png" for name in figures]
 
 
-def _models(folder: RunFolder, experiment: Experiment) -> dict[int, Model]:
+def _models(folder: RunFolder, experiment: Experiment, stages: int) -> dict[int, Model]:
     """Models by step: some from the course of the run, and the last."""
     like, found = experiment.model(), {}
-    if (folder / "stages.npz").is_file():
+    if stages > 1 and (folder / "stages.npz").is_file():
         arrays = folder.read_arrays("stages.npz")
-        shown = plotting.thin(len(arrays["step"]), _STAGES - 1)
+        shown = plotting.thin(len(arrays["step"]), stages - 1)
         for i in shown:
             found[int(arrays["step"][i])] = unflat(arrays["values"][i], like)
     rows = folder.read_rows("history.csv")
@@ -85,13 +85,13 @@ def _embedding(experiment: Experiment, model: Model) -> Figure:
 def _spectral(
     experiment: Experiment,
     reference: Reference,
-    stages: dict[int, Model],
+    models: dict[int, Model],
     resolution: int,
 ) -> Iterator[tuple[str, Figure]]:
     where = plotting.subspaces(experiment.problem, reference, resolution=resolution)
     at = {
         step: plotting.stage(where, _double(model, experiment.model()))
-        for step, model in stages.items()
+        for step, model in models.items()
     }
     for step, stage in at.items():
         yield f"eigenfunctions-{step}", plotting.eigenfunctions(where, stage)

@@ -242,12 +242,13 @@ def analyse(
     resolution: Annotated[
         int, _option("Points along each axis of the eigenfunctions' grid.")
     ] = 24,
+    stages: Annotated[int, _option("Stages of the training that are shown.")] = 4,
 ) -> None:
     """Draw the NTK's eigenfunctions and the embedding at stages of a run."""
     with _status():
         enable_cache()
         with console.status("eigenfunctions"):
-            drawn = draw_analysis(folder, resolution)
+            drawn = draw_analysis(folder, resolution, stages)
         console.print(f"{folder}/figures/: {', '.join(drawn)}", soft_wrap=True)
 
 
