@@ -631,6 +631,11 @@ def test_oracles_that_do_not_fit(oracle, message, no_type_checks):
         go_on(state, oracle, 1)
 
 
+def test_an_oracle_for_nothing():
+    with pytest.raises(ValueError, match="`oracle` is given, but nothing is measured"):
+        fit(pipeline(), model(), ADAM, steps=1, key=KEY, oracle=truth)
+
+
 def test_a_run_that_needs_no_oracle(whole):
     done = go_on(whole[0].state, None, 1)
     assert done.result == RESULTS.successful, "all places have been measured"

@@ -64,10 +64,15 @@ def oracles_by_name(
         given = {name: as_oracle(one) for name, one in oracle.items()}
     elif len(measured) == 1:
         given = {measured[0]: as_oracle(oracle)}
-    else:
+    elif measured:
         raise ValueError(
             f"`oracle` is one oracle, but {len(measured)} kinds are measured, "
             f"{list(measured)}: give a mapping from their names to oracles."
+        )
+    else:
+        raise ValueError(
+            "`oracle` is given, but nothing is measured: a component is when it has "
+            "target=None and group='experimental'."
         )
     _check_names(measured, given, wanted)
     return given
