@@ -151,6 +151,23 @@ def test_condition_is_that_of_the_damped_kernel():
     np.testing.assert_allclose(info.details["damping"], 1e-3)
 
 
+def arctan(p):
+    return jnp.arctan(p)
+
+
+@pytest.mark.parametrize(("start", "change"), [(0.1, 1 / 3), (1.0, 1), (1.3, 3)])
+def test_the_damping_follows_the_quality_of_the_linear_model(start, change):
+    """One undamped step from p leads to p − (1 + p²) arctan p, where the linear model
+    promises a loss of 0."""
+    loss = np.arctan([start, start - (1 + start**2) * np.arctan(start)]) ** 2
+    decrease = 1 - loss[1] / loss[0]
+    assert change == (1 / 3 if decrease > 0.75 else 3 if 0 < decrease < 0.25 else 1)
+    optimiser = pn.GaussNewton(1e-4, factor=3.0, lengths=1)
+    _, state, info = one_step(optimiser, arctan, jnp.asarray([start]))
+    assert info.details["step_length"] == 1
+    np.testing.assert_allclose(state.damping, 1e-4 * change, rtol=1e-5)
+
+
 # Dependent rows ---------------------------------------------------------------------
 
 

@@ -326,21 +326,58 @@ def test_no_part_is_given_the_key_of_another():
     assert len({*KEYS, tuple(jr.key_data(key).tolist())}) == len(KEYS) + 1
 
 
+def residual_sizes(points, u):
+    """|R| of the rows of a training set, one by one."""
+    by_kind = [
+        jax.vmap(lambda x, label, c=c: c.residual(u, x, label)[0])
+        for c in TRANSPORT.components
+    ]
+    residual = jnp.stack([R(points.x, points.label) for R in by_kind])
+    return np.abs(residual[points.kind, jnp.arange(points.size)])
+
+
 def test_the_rows_of_largest_residual_stay():
     """Old points, mixed by kind, are scored row by row, by the model of the round."""
     method = pipeline(retention=KeepBest(new=6))
     before, _ = select_points(method, model(seed=0), method.init(), key=jr.key(0))
     after, info = select_points(method, model(seed=1), before, key=jr.key(1))
-    points, number = before.points, jnp.arange(BUDGET)
-    by_kind = [
-        jax.vmap(lambda x, label, c=c: c.residual(model(seed=1), x, label)[0])
-        for c in TRANSPORT.components
-    ]
-    residual = jnp.stack([R(points.x, points.label) for R in by_kind])
-    size = np.abs(residual[points.kind, number])
-    best = np.isin(number, np.argsort(size)[-6:])
+    size = residual_sizes(before.points, model(seed=1))
+    best = np.isin(np.arange(BUDGET), np.argsort(size)[-6:])
     stayed = chosen(TRANSPORT, after.points, after.points.mask & ~info.new)
-    assert stayed == chosen(TRANSPORT, points, best)
+    assert stayed == chosen(TRANSPORT, before.points, best)
+
+
+RETAINED = []
+
+
+class Onlooker(AbstractSelector):
+    """Notes what it is told of the rows that stay."""
+
+    def __call__(self, candidates, size, *, key):
+        jax.debug.callback(
+            lambda *told: RETAINED.append(told),
+            candidates.retained_mask,
+            candidates.retained_kind,
+            candidates.retained_embedding,
+        )
+        return Sampling()(candidates, size, key=key)
+
+
+def test_the_selector_is_told_of_the_rows_that_stay():
+    method = pipeline(selector=Onlooker())
+    before, _ = select_points(method, model(seed=0), method.init(), key=jr.key(0))
+    after, info = select_points(method, model(seed=1), before, key=jr.key(1))
+    jax.effects_barrier()
+    first, (mask, kind, embedding) = RETAINED
+    assert not first[0].any()
+    stayed = chosen(TRANSPORT, after.points, after.points.mask & ~info.new)
+    assert len(stayed) == 6
+    assert chosen(TRANSPORT, before.points, mask) == stayed
+    assert np.array_equal(kind[mask], before.points.kind[mask])
+    # The embedding of RAD is |R| over a mean of the pool.
+    size = residual_sizes(before.points, model(seed=1))[mask]
+    ratio = embedding[mask][:, 0] / size
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-4)
 
 
 class Numbered(AbstractSelector):

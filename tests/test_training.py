@@ -18,6 +18,7 @@ from helpers import (
     STRIP,
     TRANSPORT,
     X,
+    chosen,
     model,
     pipeline,
     same_bits,
@@ -50,6 +51,7 @@ from pinnacle import (
     loss_by_kind,
     residual_rows,
     resume,
+    select_points,
 )
 from pinnacle._training import fit as _fit_function
 from pinnacle._training.layout import SLOTS, choose_layout, empty_layouts
@@ -258,6 +260,45 @@ def test_the_last_losses_are_those_of_the_model_returned(thirty):
     np.testing.assert_allclose(got, wanted, rtol=1e-5)
     before, _ = losses(space, model(), thirty.state.selection.points, layout)
     assert wanted.sum() < before.sum()
+
+
+def test_every_round_brings_points_of_its_own(thirty):
+    rounds = thirty.history.rounds
+    sets = [chosen(TRANSPORT, points) for points in thirty.history.points]
+    assert len(sets) == 3
+    for number, points in enumerate(sets[1:], 1):
+        new = sum(rounds[f"new/{name}"][number] for name in TRANSPORT.names)
+        assert len(points - set.union(*sets[:number])) == new == 6
+
+
+class Remembers(AbstractTrigger):
+    """Selects every 10 steps, and keeps what it is given at the start of a phase."""
+
+    def init(self, space, model, *, key):
+        return model, key
+
+    def next_look(self, steps):
+        return (steps // 10 + 1) * 10
+
+    def __call__(self, state, space, model, steps):
+        return True, jnp.asarray(jnp.nan)
+
+
+def test_the_trigger_starts_every_phase_from_the_model_of_the_selection():
+    states = []
+
+    def watch(progress):
+        if progress.selection is not None:
+            states.append(progress.state)
+
+    run(25, trigger=Remembers(), callbacks=[watch])
+    models, keys = zip(*(state.trigger for state in states), strict=True)
+    assert same_bits(models, tuple(state.model for state in states))
+    assert not same_bits(models[0], models[1])
+    assert len({tuple(jr.key_data(key).tolist()) for key in keys}) == 3
+    # The points of the round were not drawn with the trigger's key.
+    other, _ = select_points(RAD, models[0], RAD.init(), key=keys[0])
+    assert not same_bits(other.points, states[0].selection.points)
 
 
 def test_the_same_key_gives_the_same_bits(thirty):
