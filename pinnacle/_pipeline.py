@@ -245,7 +245,6 @@ def looks_at_labels(pipeline: SelectionPipeline) -> bool:
     """Whether pseudo-labels can change what is chosen: there are kinds that are
     measured, and the criterion looks at residuals."""
     space, kinds = pipeline.space, len(pipeline.space.components)
-    measured = any(component.target is None for component in space.components)
     some = PoolInfo(
         kind=jnp.arange(kinds, dtype=jnp.int32),
         mask=jnp.ones(kinds, bool),
@@ -253,7 +252,7 @@ def looks_at_labels(pipeline: SelectionPipeline) -> bool:
         gradient_norm=jnp.ones(kinds),
         spectrum=NTKSpectrum(jnp.ones(1), jnp.ones((kinds, space.rows, 1))),
     )
-    if not (measured and pipeline.experimental_per_round):
+    if not (space.measured.any() and pipeline.experimental_per_round):
         return False
     of_residuals = lambda info: (info.residual, info.gradient_norm)  # noqa: E731
     return depends_on(pipeline.criterion, some, of_residuals)
@@ -261,12 +260,11 @@ def looks_at_labels(pipeline: SelectionPipeline) -> bool:
 
 def _of_pool(look: PoolInfo, embedding, pool, old) -> tuple[PoolInfo, Array]:
     """The candidates' rows of what `_look` and the criterion say."""
-    sizes = np.array([[block.size for block in blocks] for blocks in (pool, old)])
-    starts = np.cumsum(sizes.sum(axis=0)) - sizes.sum(axis=0)
+    starts = _starts(pool, old)
 
     def part(leaf):
-        pieces = [leaf[i : i + n] for i, n in zip(starts, sizes[0], strict=True)]
-        return jnp.concatenate(pieces)
+        pairs = zip(starts, pool, strict=True)
+        return jnp.concatenate([leaf[i : i + block.size] for i, block in pairs])
 
     info = PoolInfo(
         kind=part(look.kind),
@@ -286,10 +284,14 @@ def _old_rows(points: Points, pool, old) -> Int32[Array, " n"]:
     kinds = jnp.arange(len(pool))
     here = points.mask[:, None] & (points.kind[:, None] == kinds[None, :])
     rank = jnp.sum(jnp.where(here, jnp.cumsum(here, axis=0) - 1, 0), axis=1)
-    sizes = np.array([[block.size for block in blocks] for blocks in (pool, old)])
-    ends = np.cumsum(sizes.sum(axis=0))
-    first = jnp.asarray(ends - sizes[1], jnp.int32)
-    return first[points.kind] + rank.astype(jnp.int32)
+    first = _starts(pool, old) + np.array([block.size for block in pool])
+    return jnp.asarray(first, jnp.int32)[points.kind] + rank.astype(jnp.int32)
+
+
+def _starts(pool, old) -> np.ndarray:
+    """The first row of each kind in `_look`."""
+    sizes = [a.size + b.size for a, b in zip(pool, old, strict=True)]
+    return np.cumsum(sizes) - sizes
 
 
 def _capacities(pipeline) -> list[int]:
@@ -344,7 +346,7 @@ def _assemble(pipeline, old: Points, keep, pool: Points, chosen: Selection):
     added = jax.tree.map(lambda leaf: leaf[index], pool)
     space = pipeline.space
     group = jnp.asarray(space.group_of_kind)
-    unmeasured = jnp.asarray([c.target is None for c in space.components])[added.kind]
+    unmeasured = jnp.asarray(space.measured)[added.kind]
     added = eqx.tree_at(
         lambda p: (p.mask, p.label, p.weight),
         added,

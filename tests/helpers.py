@@ -3,11 +3,15 @@
 They are made once, so that tests with the same shapes share compiled functions.
 """
 
+import contextlib
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
 from jaxtyping import Array, Float
 
 from pinnacle import (
@@ -151,3 +155,22 @@ def chosen(space: AugmentedSpace, points, where=None) -> set:
     mask = np.asarray(points.mask if where is None else where)
     kinds, x = np.asarray(points.kind)[mask], np.asarray(points.x)[mask]
     return {(space.names[k], *row) for k, row in zip(kinds, x.tolist(), strict=True)}
+
+
+@contextlib.contextmanager
+def own_cache(folder, **environment):
+    """The command's compilation cache in a folder, and further variables, for a while;
+    the settings of JAX come back afterwards."""
+    names = (
+        "jax_compilation_cache_dir",
+        "jax_persistent_cache_min_compile_time_secs",
+        "jax_persistent_cache_min_entry_size_bytes",
+    )
+    before = {name: getattr(jax.config, name) for name in names}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"PINNACLE_CACHE_DIR": folder, **environment}.items():
+            patch.setenv(name, str(value))
+        yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()

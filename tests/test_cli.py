@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
+from helpers import own_cache
 from typer.testing import CliRunner
 
 from pinnacle import RESULTS
@@ -40,19 +40,8 @@ FIGURES = {"solution.png", "curves.png", "points.png", "counts.png", "spectrum.p
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_once(tmp_path_factory):
-    """A cache of this module's own; the settings of JAX come back afterwards."""
-    names = (
-        "jax_compilation_cache_dir",
-        "jax_persistent_cache_min_compile_time_secs",
-        "jax_persistent_cache_min_entry_size_bytes",
-    )
-    before = {name: getattr(jax.config, name) for name in names}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PINNACLE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    with own_cache(tmp_path_factory.mktemp("cache")):
         yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
 
 
 def pinnacle(*words):

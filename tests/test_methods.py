@@ -207,23 +207,30 @@ def test_the_pools_of_rad():
         assert eqx.tree_equal(method.trigger, EveryN(50))
 
 
+def all_candidates(embedding, kind, *, quota, minimum):
+    """Everything may be chosen, nothing is kept from before."""
+    n = kind.shape[0]
+    return Candidates(
+        embedding=embedding,
+        kind=kind,
+        group=jnp.zeros(n, jnp.int32),
+        available=jnp.ones(n, bool),
+        quota=jnp.asarray([quota, 0], jnp.int32),
+        minimum=jnp.full(3, minimum, jnp.int32),
+        retained_embedding=jnp.zeros((quota, 1)),
+        retained_mask=jnp.zeros(quota, bool),
+        retained_kind=jnp.zeros(quota, jnp.int32),
+    )
+
+
 def test_rad_chooses_in_proportion_to_the_squared_residual():
     """4000 draws of one PDE point and one of each condition."""
     residual = np.array([1.0, 2.0, 3.0, 4.0, 1.0, 1.0, 1.0, 5.0])
     kind = jnp.asarray([0, 0, 0, 0, 1, 1, 2, 2], jnp.int32)
     settings = MethodSettings(3, 1, 1, (4, 2), pde_share=1 / 3)
     pipeline = make("rad-all", settings=settings).pipeline
-    candidates = Candidates(
-        embedding=pipeline.criterion(pool_info(residual, kind)),
-        kind=kind,
-        group=jnp.zeros(8, jnp.int32),
-        available=jnp.ones(8, bool),
-        quota=jnp.asarray([3, 0], jnp.int32),
-        minimum=jnp.zeros(3, jnp.int32),
-        retained_embedding=jnp.zeros((3, 1)),
-        retained_mask=jnp.zeros(3, bool),
-        retained_kind=jnp.zeros(3, jnp.int32),
-    )
+    info = pool_info(residual, kind)
+    candidates = all_candidates(pipeline.criterion(info), kind, quota=3, minimum=0)
     draw = jax.jit(jax.vmap(lambda k: pipeline.selector(candidates, 3, key=k)))
     selection = draw(jr.split(jr.key(0), 4000))
     assert np.asarray(selection.mask).all()
@@ -263,17 +270,8 @@ def test_the_loss_of_gradient_norm_is_unbiased():
         lambda i: i.gradient_norm, pool_info(np.ones(50), kind), jnp.asarray(norm)
     )
     pipeline = make("gradient-norm").pipeline
-    candidates = Candidates(
-        embedding=pipeline.criterion(info),
-        kind=info.kind,
-        group=jnp.zeros(50, jnp.int32),
-        available=jnp.ones(50, bool),
-        quota=jnp.asarray([20, 0], jnp.int32),
-        minimum=jnp.ones(3, jnp.int32),
-        retained_embedding=jnp.zeros((20, 1)),
-        retained_mask=jnp.zeros(20, bool),
-        retained_kind=jnp.zeros(20, jnp.int32),
-    )
+    embedding = pipeline.criterion(info)
+    candidates = all_candidates(embedding, info.kind, quota=20, minimum=1)
 
     @jax.jit
     @jax.vmap

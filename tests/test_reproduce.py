@@ -14,7 +14,7 @@ import time
 import jax
 import numpy as np
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
+from helpers import own_cache
 from typer.testing import CliRunner
 
 from pinnacle.experiment import cli, lock, reproduce as reproduce_module
@@ -55,20 +55,9 @@ report_every = 10
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_once(tmp_path_factory):
-    """A cache of this module's own; the settings of JAX come back afterwards."""
-    names = (
-        "jax_compilation_cache_dir",
-        "jax_persistent_cache_min_compile_time_secs",
-        "jax_persistent_cache_min_entry_size_bytes",
-    )
-    before = {name: getattr(jax.config, name) for name in names}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PINNACLE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # as in this process
+    as_here = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # the workers compile so too
+    with own_cache(tmp_path_factory.mktemp("cache"), **as_here):
         yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
 
 
 @pytest.fixture(scope="module")

@@ -106,11 +106,8 @@ def reference_rows(
     sizes = [block.size for block in pool]
     shares = sizes if points is None else spread(points, sizes)
     keys = jax.random.split(key, len(pool))
-    jacobians = [
-        rows.jacobian(kind, _draw(block, share, key=k))
-        for kind, (block, share, k) in enumerate(zip(pool, shares, keys, strict=True))
-    ]
-    J = jnp.concatenate([J.reshape(-1, rows.size) for J in jacobians])
+    drawn = zip(pool, shares, keys, strict=True)
+    J = rows.stacked([_draw(block, share, key=k) for block, share, k in drawn])
     return jnp.where(jnp.all(jnp.isfinite(J), axis=1, keepdims=True), J, 0)
 
 

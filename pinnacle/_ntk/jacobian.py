@@ -1,6 +1,6 @@
 """Rows of J = ∂(√λR)/∂θ, always in chunks: no pool-sized Jacobian ever exists."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -65,6 +65,11 @@ class Rows(eqx.Module):
             return jnp.where(mask, jnp.concatenate(leaves, axis=1), 0)
 
         return self._map(point, kind, block)
+
+    def stacked(self, blocks: Sequence[Block]) -> Float[Array, "n P"]:
+        """J of all rows of all blocks, in block order; for a few thousand rows."""
+        jacobians = [self.jacobian(kind, block) for kind, block in enumerate(blocks)]
+        return jnp.concatenate([J.reshape(-1, self.size) for J in jacobians])
 
     def project(
         self,

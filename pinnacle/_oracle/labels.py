@@ -21,7 +21,8 @@ class OracleError(RuntimeError):
 
 def measured_kinds(space: AugmentedSpace) -> tuple[str, ...]:
     """Names of the kinds whose labels are measured: those without a target."""
-    return tuple(c.name for c in space.components if c.target is None)
+    pairs = zip(space.names, space.measured, strict=True)
+    return tuple(name for name, measured in pairs if measured)
 
 
 def pending(space: AugmentedSpace, points: Points) -> Bool[np.ndarray, " n"]:
@@ -38,8 +39,7 @@ def pending(space: AugmentedSpace, points: Points) -> Bool[np.ndarray, " n"]:
 
     A mask over its rows.
     """
-    measured = np.array([c.target is None for c in space.components])
-    live = np.asarray(points.mask) & measured[np.asarray(points.kind)]
+    live = np.asarray(points.mask) & space.measured[np.asarray(points.kind)]
     return live & np.isnan(np.asarray(points.label)[:, 0])
 
 

@@ -82,6 +82,11 @@ class AugmentedSpace(eqx.Module):
         """Budget group (index into `("collocation", "experimental")`) of each kind."""
         return np.array([GROUPS.index(c.group) for c in self.components], np.int32)
 
+    @property
+    def measured(self) -> np.ndarray:
+        """Which kinds carry labels: those without a target."""
+        return np.array([c.target is None for c in self.components])
+
     def kind(self, name: str) -> int:
         """The index of a component by name."""
         if name not in self.names:

@@ -166,11 +166,19 @@ def fit(
     and `TrainingInterrupted` after Ctrl-C. Both carry the result so far.
     """
     _check_model(pipeline, model)
-    state = initial_state(pipeline, model, optimiser, key=key, trigger=trigger)
-    run = _Run(
-        pipeline, optimiser, trigger, state, oracle, pseudo_steps, metrics, callbacks
+    return resume(
+        pipeline,
+        initial_state(pipeline, model, optimiser, key=key, trigger=trigger),
+        optimiser,
+        steps=steps,
+        trigger=trigger,
+        oracle=oracle,
+        pseudo_steps=pseudo_steps,
+        metrics=metrics,
+        report_every=report_every,
+        callbacks=callbacks,
+        throw=throw,
     )
-    return run.go(steps, report_every, throw)
 
 
 def resume(
@@ -219,11 +227,7 @@ def initial_state(
 
     The arguments are those of [`pinnacle.fit`][].
     """
-    trigger = EveryN(1000) if trigger is None else trigger
-    return start(pipeline, model, as_residual_optimiser(optimiser), trigger, key)
-
-
-def start(pipeline, model, optimiser, trigger, key) -> TrainState:
+    optimiser, trigger = as_residual_optimiser(optimiser), _or_default(trigger)
     kinds = len(pipeline.space.components)
     return TrainState(
         model=model,
@@ -238,6 +242,10 @@ def start(pipeline, model, optimiser, trigger, key) -> TrainState:
         layouts=empty_layouts(kinds),
         layout=np.zeros(kinds, np.int32),
     )
+
+
+def _or_default(trigger: AbstractTrigger | None) -> AbstractTrigger:
+    return EveryN(1000) if trigger is None else trigger
 
 
 def _check_model(pipeline: SelectionPipeline, model: Model) -> None:
@@ -276,7 +284,7 @@ class _Run:
     ):
         self.pipeline: SelectionPipeline = pipeline
         self.optimiser: AbstractResidualOptimiser = as_residual_optimiser(optimiser)
-        self.trigger: AbstractTrigger = EveryN(1000) if trigger is None else trigger
+        self.trigger: AbstractTrigger = _or_default(trigger)
         self.state: TrainState = state
         self.oracles = oracles_by_name(pipeline.space, oracle, self._may_ask())
         self.pseudo_steps = _check_pseudo_steps(pseudo_steps)

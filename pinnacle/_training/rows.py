@@ -44,8 +44,9 @@ class ResidualRows(eqx.Module):
         Rows of padding are 0.
         """
         model = eqx.combine(parameters, self.rest)
-        largest = max(block.size for block in self.blocks)
-        rows = Rows(self.space, model, coefficients=True, chunk=max(largest, 1))
+        # One chunk: the whole J is wanted, and the blocks have hardly any padding.
+        chunk = max(1, *(block.size for block in self.blocks))
+        rows = Rows(self.space, model, coefficients=True, chunk=chunk)
         blocks = [
             rows.jacobian(kind, block) * row_scale(block)[:, None, None]
             for kind, block in enumerate(self.blocks)

@@ -144,7 +144,5 @@ def _check_kernel(space, model, points, key) -> Float[Array, "n n"]:
     """Θ on `points` uniform check points of each kind."""
     pool = CandidatePool((points,) * len(space.components), Uniform(), everywhere=False)
     blocks = pool.draw(space, model.dtype, key=key)
-    rows = Rows(space, model, coefficients=False, chunk=None)
-    jacobians = [rows.jacobian(kind, block) for kind, block in enumerate(blocks)]
-    J = jnp.concatenate([J.reshape(-1, rows.size) for J in jacobians])
+    J = Rows(space, model, coefficients=False, chunk=None).stacked(blocks)
     return J @ J.T

@@ -54,10 +54,7 @@ def analyse(path: pathlib.Path, resolution: int = 24, stages: int = 4) -> list[s
     with precision(double):
         figures = dict(_spectral(build(double), reference, models, resolution))
     figures |= {"embedding": embedded, **_coefficients(folder, experiment)}
-    (folder / "figures").mkdir(exist_ok=True)
-    for name, figure in figures.items():
-        figure.savefig(folder / "figures" / f"{name}.png")
-    return [f"{name}.png" for name in figures]
+    return folder.write_figures(figures)
 
 
 def _models(folder: RunFolder, experiment: Experiment, stages: int) -> dict[int, Model]:

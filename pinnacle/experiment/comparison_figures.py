@@ -12,6 +12,7 @@ from .. import plotting
 from .._checkpoint import load
 from ..problems import predict
 from .config import from_dict
+from .folder import RunFolder
 from .run import Experiment, build, precision
 from .tables import Finished, Rows, counts_over_time, percentile
 
@@ -37,10 +38,7 @@ def draw(folder: pathlib.Path, about: Mapping[str, Any], rows: Rows) -> list[str
         **_fields(shown, about["metric"]),
         **_dynamics(shown),
     }
-    (folder / "figures").mkdir(exist_ok=True)
-    for name, figure in drawn.items():
-        figure.savefig(folder / "figures" / f"{name}.png")
-    return [f"{name}.png" for name in drawn]
+    return RunFolder(folder).write_figures(drawn)
 
 
 def _best_rows(rows: Rows, metric: str) -> Rows:

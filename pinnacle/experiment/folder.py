@@ -109,6 +109,14 @@ class RunFolder:
         np.savez_compressed(data, allow_pickle=False, **arrays)
         self.write(name, data.getvalue())
 
+    def write_figures(self, figures: Mapping[str, Any]) -> list[str]:
+        """Draw into `figures/`, a PNG file each; returns the names of the files."""
+        target = self / "figures"
+        target.mkdir(exist_ok=True)
+        for name, figure in figures.items():
+            figure.savefig(target / f"{name}.png")
+        return [f"{name}.png" for name in figures]
+
     def read_arrays(self, name: str) -> dict[str, np.ndarray]:
         with np.load(self / name, allow_pickle=False) as file:
             return dict(file)

@@ -213,11 +213,7 @@ class Recorder:
             drawn["counts"] = plotting.counts(self._rounds(), self._last_step())
         if self.rounds and self.points.items[0]["eigenvalues"].size:
             drawn["spectrum"] = self._draw_spectrum()
-        target = self.folder / "figures"
-        target.mkdir(exist_ok=True)
-        for name, figure in drawn.items():
-            figure.savefig(target / f"{name}.png")
-        return [f"{name}.png" for name in drawn]
+        return self.folder.write_figures(drawn)
 
     def _rounds(self) -> dict[str, np.ndarray]:
         return columns(self.rounds)

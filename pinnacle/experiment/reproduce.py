@@ -18,9 +18,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn
 
 from .comparison import Comparison, Unit
+from .folder import RunFolder
 from .lock import owned
 from .ongoing import PROGRESS
-from .unit import ERROR, RESULT, check_same
+from .unit import ERROR, RESULT, check_same, is_done
 from .worker import Task, environment, work
 
 
@@ -47,7 +48,7 @@ def reproduce(task: Task, jobs: int, console: Console) -> bool:
     else:
         with _Board(task, jobs, console) as board:
             _supervise(task, jobs, board)
-    return not any(not _has(unit, task, RESULT) for unit in task.units)
+    return all(is_done(unit, task.out) for unit in task.units)
 
 
 def _supervise(task: Task, jobs: int, board: "_Board") -> None:
@@ -107,10 +108,6 @@ def _start(task: Task, number: int) -> subprocess.Popen:
     worker.stdin.write(task.to_json().encode())
     worker.stdin.close()
     return worker
-
-
-def _has(unit: Unit, task: Task, name: str) -> bool:
-    return (unit.folder(task.out) / name).is_file()
 
 
 @dataclasses.dataclass
@@ -248,7 +245,7 @@ def errors_of(task: Task) -> list[tuple[Unit, str]]:
     found = []
     for unit in task.units:
         path = unit.folder(task.out) / ERROR
-        if path.is_file() and not _has(unit, task, RESULT):
+        if path.is_file() and not is_done(unit, task.out):
             lines = path.read_text().strip().splitlines()
             found.append((unit, lines[-1] if lines else "an unknown error"))
     return found
@@ -268,7 +265,4 @@ def write_experiment(out: pathlib.Path, comparison: Comparison, scale: str) -> N
         "sustain": comparison.sustain,
         "rows": [row.label for row in comparison.expanded()],
     }
-    path = folder / "experiment.json"
-    beside = path.with_name(f".experiment.{os.getpid()}")
-    beside.write_text(json.dumps(record, indent=2) + "\n")
-    os.replace(beside, path)
+    RunFolder(folder).write_json("experiment.json", record)

@@ -18,9 +18,10 @@ from .._training import (
     Progress,
     TrainState,
     fit,
+    initial_state,
     resume,
 )
-from .._training.fit import Metrics, start
+from .._training.fit import Metrics
 from .._training.optimiser import as_residual_optimiser
 from ..nn import MLP, InputNormalisation
 from ..problems import Problem, Reference, predict, read_pdebench
@@ -112,12 +113,12 @@ class Experiment:
     def like(self) -> TrainState:
         """The shapes of the run's state, to load a checkpoint into."""
         return eqx.filter_eval_shape(
-            lambda: start(
+            lambda: initial_state(
                 self.method.pipeline,
                 self.model(),
                 self.optimiser,
-                self.method.trigger,
-                self.fit_key,
+                key=self.fit_key,
+                trigger=self.method.trigger,
             )
         )
 

@@ -1,8 +1,6 @@
 """What the runs of an experiment come to: tables, from the units' records alone."""
 
-import csv
 import dataclasses
-import io
 import json
 import math
 import pathlib
@@ -104,22 +102,13 @@ def write_tables(folder: pathlib.Path, about: Mapping[str, Any], rows: Rows) -> 
         for name in metrics_of(rows, metric)
         for label, runs in rows.items()
     ]
-    out.write("table.csv", _csv(table))
-    out.write("counts.csv", _csv(list(_counts(rows))))
+    out.write_rows("table.csv", table)
+    out.write_rows("counts.csv", list(_counts(rows)))
     out.write("table.md", _markdown(folder.name, about, rows))
     times = [_times(label, runs, about) for label, runs in rows.items()]
-    out.write("times.csv", _csv(times))
+    out.write_rows("times.csv", times)
     words = {"row": "", **{n: n for t in times for n in t if n != "row"}}
     out.write("times.md", _grid(times, words))
-
-
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def _markdown(name: str, about: Mapping[str, Any], rows: Rows) -> str:

@@ -1,10 +1,11 @@
 """One unit of an experiment: a run in a folder, which any process may go on with."""
 
-import json
+import dataclasses
 import pathlib
 from typing import Any
 
 from .._results import RESULTS
+from .about import versions
 from .comparison import Unit
 from .config import from_dict, load_config
 from .folder import RunFolder
@@ -63,7 +64,6 @@ def _result(unit: Unit, run: Finished) -> dict[str, Any]:
     recorder = run.recorder
     last = recorder.training[-1] if recorder.training else {}
     rounds = recorder.rounds[-1] if recorder.rounds else {}
-    about = json.loads((recorder.folder / "config.json").read_text())
     return {
         "experiment": unit.experiment,
         "label": unit.label,
@@ -74,6 +74,6 @@ def _result(unit: Unit, run: Finished) -> dict[str, Any]:
         "metrics": {n: v for n, v in last.items() if not n.startswith("seconds_")},
         "counts": {n[6:]: v for n, v in rounds.items() if n.startswith("count/")},
         "seconds": recorder.seconds(),
-        "config": {n: v for n, v in about.items() if n != "about"},
-        "versions": about["about"]["versions"],
+        "config": dataclasses.asdict(unit.config),
+        "versions": versions(),
     }

@@ -12,10 +12,9 @@ from jaxtyping import Float, Int, PRNGKeyArray
 from matplotlib.figure import Figure
 
 from .._model import Model
-from .._ntk import Rows
-from .._pipeline import SelectionPipeline
+from .._pipeline import SelectionPipeline, _look
 from .._selector import KMeansPlusPlus
-from .._types import Candidates, PoolInfo
+from .._types import Candidates
 from ._style import new_figure, styled, styles
 
 
@@ -70,22 +69,14 @@ def _embed(pipeline, model, count: int, key):
     pool_key, basis_key, choose_key = jax.random.split(key, 3)
     blocks = pipeline.pool.draw(space, model.dtype, key=pool_key)
     basis = pipeline.estimator.basis(space, model, blocks, key=basis_key)
-    rows = Rows(space, model, coefficients=True, chunk=None)
-    norms = [rows.gradient_norm(kind, block) for kind, block in enumerate(blocks)]
-    points = space.join(blocks)
-    info = PoolInfo(
-        kind=points.kind,
-        mask=points.mask,
-        residual=space.stack(space.residual(model, blocks)),
-        gradient_norm=jnp.concatenate(norms),
-        spectrum=pipeline.estimator.spectrum(space, model, blocks, basis),
-    )
+    nothing = tuple(block.rows(0, 0) for block in blocks)
+    info = _look(pipeline, model, blocks, nothing, basis)
     embedding = pipeline.criterion(info)
-    group = jnp.asarray(space.group_of_kind)[points.kind]
-    live = points.mask & (group == 0)
-    candidates = _candidates(embedding, points.kind, live, count, len(blocks))
+    group = jnp.asarray(space.group_of_kind)[info.kind]
+    live = info.mask & (group == 0)
+    candidates = _candidates(embedding, info.kind, live, count, len(blocks))
     chosen = KMeansPlusPlus()(candidates, count, key=choose_key).index
-    return embedding, points.kind, live, chosen
+    return embedding, info.kind, live, chosen
 
 
 def _candidates(embedding, kind, live, count: int, kinds: int) -> Candidates:

@@ -133,9 +133,7 @@ def _coarse(reference: Reference, coordinates: Sequence[str], resolution: int):
 
 @eqx.filter_jit
 def _stage(space: AugmentedSpace, model: Model, blocks: tuple[Block, ...]) -> Stage:
-    rows = Rows(space, model, coefficients=False, chunk=None)
-    jacobians = [rows.jacobian(kind, block) for kind, block in enumerate(blocks)]
-    J = jnp.concatenate([J.reshape(-1, rows.size) for J in jacobians])
+    J = Rows(space, model, coefficients=False, chunk=None).stacked(blocks)
     measure = jnp.full(J.shape[0], 1 / J.shape[0], J.dtype)
     system = theory.eigensystem(theory.kernel(J), measure)
     return Stage(system, theory.operate(space, model, blocks))

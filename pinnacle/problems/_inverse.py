@@ -1,5 +1,6 @@
 """Inverse problems: what is unknown is learnt from measurements chosen in training."""
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 
@@ -8,19 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from .._geometry import Box, FiniteSet, Interval, SpaceTime
+from .._geometry import Box, FiniteSet, SpaceTime
 from .._model import Coefficient
-from .._operator import PDE, Dirichlet, Observation, Periodic, derivatives
+from .._operator import PDE, Observation, derivatives
 from .._oracle import AbstractOracle, TableOracle
 from .._space import AugmentedSpace, Component
 from ..nn import LAAF, MLP, OutputTransform
+from ._forward import kdv
 from ._problem import Problem, Settings
 from ._reference import (
     Reference,
     cylinder_wake_reference,
     eikonal_reference,
     grid_points,
-    kdv_reference,
 )
 
 
@@ -98,24 +99,22 @@ def kdv_inverse() -> Problem:
     λ1 starts at 0.5, and λ2 = 0.0025 e^s at s = −1. The initial and the boundary
     condition are known, u is measured at points of a grid. Not in the paper.
     """
-    domain = SpaceTime(Interval(-1, 1), 0, 1)
-    sides = domain.periodic(0)
+    base = kdv()
+    pde, *conditions = base.space.components
     axes = np.linspace(-1, 1, 257), np.linspace(0, 1, 101)
     points = grid_points(axes)
-    return Problem(
+    return dataclasses.replace(
+        base,
         name="kdv-inverse",
         title="Korteweg–de Vries, two unknown numbers",
         space=AugmentedSpace(
             [
-                Component("pde", domain, PDE(_kdv)),
-                Component("ic", domain.initial(), Dirichlet(), _cosine),
-                Component("bc", sides, Periodic(0, sides.period)),
+                Component(pde.name, pde.domain, PDE(_kdv)),
+                *conditions,
                 _measured(points, outputs=(0,)),
             ]
         ),
-        network=lambda key: MLP(2, 1, 32, 4, key=key),
         settings=Settings(1e-3, 100_000, 300, 100, 1000, (800, 200), 5, 500, 200),
-        solve=kdv_reference,
         coefficients={"lambda1": 0.5, "lambda2": Coefficient(-1.0, _dispersion)},
         true_coefficients={"lambda1": 1.0, "lambda2": 0.0025},
         oracles=functools.partial(_reference_oracles, points, 1),
@@ -184,7 +183,3 @@ def _kdv(u, x):
 
 def _dispersion(raw):
     return 0.0025 * jnp.exp(raw)
-
-
-def _cosine(x):
-    return jnp.cos(jnp.pi * x[0])
