@@ -44,6 +44,16 @@ def quick_compile(request):
     jax.config.update("jax_disable_most_optimizations", False)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forget_compiled():
+    """Free a module's compiled functions, each of which holds memory maps.
+
+    Linux gives a process 65,530 of them; beyond that XLA's next compilation aborts it.
+    """
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def no_type_checks():
     """As users run it: without the shape checks of the tests."""

@@ -147,10 +147,11 @@ BUDGET = 60
 @hypothesis.settings(deadline=None, max_examples=200)
 def test_layouts(splits):
     layouts, used = empty_layouts(3), set()
+    largest, measured = np.full(3, BUDGET, np.int32), np.zeros(3, bool)
     for first, second in splits:
         counts = np.array([first, second, BUDGET - first - second], np.int32)
         before = [tuple(row) for row in layouts.tolist() if any(row)]
-        layout, layouts = choose_layout(layouts, counts, [BUDGET] * 3)
+        layout, layouts = choose_layout(layouts, counts, largest, measured)
         used.add(layout)
         assert np.all(np.asarray(layout) >= counts), "every point has a row"
         assert np.all(np.asarray(layout) <= BUDGET)
@@ -165,11 +166,26 @@ def test_layouts(splits):
     assert len(set(made)) == len(made), "no layout is made twice"
 
 
-def test_the_first_layout_is_exact():
-    counts = np.array([7, 0, 5], np.int32)
-    layout, layouts = choose_layout(empty_layouts(3), counts, [12] * 3)
-    assert layout == (7, 0, 5)
-    assert choose_layout(layouts, counts, [12] * 3)[0] == layout
+def test_the_first_layout_fits_closely():
+    counts, none = np.array([7, 0, 240], np.int32), np.zeros(3, bool)
+    largest = np.full(3, 300, np.int32)
+    layout, layouts = choose_layout(empty_layouts(3), counts, largest, none)
+    assert layout == (8, 0, 240)
+    assert choose_layout(layouts, counts, largest, none)[0] == layout
+
+
+def test_layouts_grow_with_measured_points():
+    """1,000 points beside up to 3,000 measured ones, 150 more in each round."""
+    largest, measured = np.array([1000, 3000], np.int32), np.array([False, True])
+    layouts, rows = empty_layouts(2), []
+    rounds = np.arange(150, 3001, 150)
+    for labels in rounds:
+        counts = np.array([1000, labels], np.int32)
+        layout, layouts = choose_layout(layouts, counts, largest, measured)
+        assert np.all(np.asarray(layout) >= counts)
+        rows.append(sum(layout))
+    assert len(set(rows)) <= SLOTS
+    assert sum(rows) < 1.2 * (1000 + rounds).sum()
 
 
 def counting(monkeypatch, **limits):

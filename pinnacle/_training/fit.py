@@ -338,7 +338,10 @@ class _Run:
             raise _Stop(info.result)
         counts = np.asarray(info.counts)
         layout, layouts = choose_layout(
-            np.asarray(state.layouts), counts, self._largest()
+            np.asarray(state.layouts),
+            counts,
+            self._largest(),
+            self.pipeline.space.measured,
         )
         self.state = TrainState(
             model=state.model,
@@ -408,9 +411,9 @@ class _Run:
             measured = self.state.selection.points
             self.points[-1] = jax.tree.map(np.asarray, measured)
 
-    def _largest(self) -> list[int]:
+    def _largest(self) -> np.ndarray:
         sizes = (self.pipeline.budget, self.pipeline.experimental_capacity)
-        return [sizes[g] for g in self.pipeline.space.group_of_kind]
+        return np.array(sizes, np.int32)[self.pipeline.space.group_of_kind]
 
     def _train(self, until: int) -> None:
         """Training phase, up to the step where somebody wants to look."""

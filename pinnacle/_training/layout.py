@@ -1,13 +1,12 @@
 """How many padded rows each kind gets in the training step.
 
 The split of the budget among the kinds moves from round to round, but every new block
-size compiles the training step again. So a run settles on at most `SLOTS` layouts.
+size compiles the training step again. So a run settles on at most `SLOTS` layouts, and
+their sizes lie on a coarse grid, that runs with other seeds find them compiled.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 
 SLOTS = 6
@@ -23,18 +22,21 @@ def empty_layouts(kinds: int) -> Int[np.ndarray, "slots kinds"]:
 def choose_layout(
     layouts: Int[np.ndarray, "slots kinds"],
     counts: Int[np.ndarray, " kinds"],
-    largest: Sequence[int],
+    largest: Int[np.ndarray, " kinds"],
+    measured: Bool[np.ndarray, " kinds"],
 ) -> tuple[tuple[int, ...], Int[np.ndarray, "slots kinds"]]:
     """Reuse the tightest layout that fits `counts`, or make a new one.
 
-    The first layout is exact, later ones leave a margin; the last slot holds the layout
-    that fits everything, made when nothing else fits.
+    The first layout fits as closely as the grid allows, later ones leave a margin, and
+    the last slot holds the layout that fits everything, made when nothing else fits.
 
     **Arguments:**
 
     - `layouts`: those made so far, in order, then rows of zeros.
     - `counts`: points of each kind now.
     - `largest`: how many points of each kind there may ever be.
+    - `measured`: kinds whose points are kept for ever. They only grow, so their rows do
+      too: by equal factors from slot to slot, up to `largest`.
 
     **Returns:**
 
@@ -43,7 +45,7 @@ def choose_layout(
     used = int(np.any(layouts > 0, axis=1).sum())
     fits = [i for i in range(used) if np.all(layouts[i] >= counts)]
     best = min(fits, key=lambda i: layouts[i].sum(), default=None)
-    new = _new_layout(counts, np.asarray(largest), min(used, SLOTS - 1))
+    new = _new_layout(counts, largest, measured, min(used, SLOTS - 1))
     if best is not None:
         tight = layouts[best].sum() <= _SLACK * counts.sum()
         if tight or used >= SLOTS - 1 or layouts[best].sum() <= new.sum():
@@ -53,10 +55,16 @@ def choose_layout(
     return tuple(made[used].tolist()), made
 
 
-def _new_layout(counts, largest, used):
-    if used == 0:
-        return counts
-    if used == SLOTS - 1:
+def _new_layout(counts, largest, measured, used):
+    left = SLOTS - used
+    if left == 1:
         return largest
-    roomy = np.ceil(counts * _MARGIN / 4) * 4
-    return np.minimum(roomy, largest)
+    growth = (largest / np.maximum(counts, 1)) ** (1 / left)
+    margin = np.where(measured, growth, 1 if used == 0 else _MARGIN)
+    return np.minimum(_on_grid(counts * margin), largest)
+
+
+def _on_grid(rows):
+    """Rounded up to 16 sizes an octave, multiples of 4."""
+    step = np.maximum(4, 2.0 ** (np.floor(np.log2(np.maximum(rows, 1))) - 4))
+    return (np.ceil(rows / step) * step).astype(np.int32)
