@@ -18,6 +18,7 @@ from pinnacle.nn import (
     Apply,
     InputNormalisation,
     OutputTransform,
+    PeriodicInput,
     Sin,
     Tanh,
 )
@@ -55,6 +56,11 @@ NETWORKS = {
     "laaf": lambda d: mlp(d, activation=LAAF(scale=5.0)),
     "softplus": lambda d: mlp(d, activation=jax.nn.softplus),
     "normalised": lambda d: InputNormalisation(mlp(d), [-1.0] * d, [3.0] * d),
+    "periodic": lambda d: PeriodicInput(mlp(d + 1), 0, 2.5),
+    "periodic in the last coordinate": lambda d: PeriodicInput(mlp(d + 1), d - 1, 2.5),
+    "periodic equinox": lambda d: PeriodicInput(
+        eqx.nn.MLP(d + 1, 2, 7, 2, jnp.tanh, key=jr.key(0)), 0, 2.5
+    ),
     "hard": lambda d: OutputTransform(mlp(d), hard_constraint),
     "hard of normalised": lambda d: OutputTransform(
         InputNormalisation(mlp(d), [-1.0] * d, [3.0] * d), lambda x, n: n**2 * x[0]
@@ -91,6 +97,17 @@ def check_against_nested(network, x, axes):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_derivatives_are_those_of_nested_differentiation(name, x64):
     check_against_nested(NETWORKS[name](2), jnp.array([0.3, -0.4]), SOME)
+
+
+def test_a_periodic_input_repeats_with_all_derivatives(x64):
+    network = PeriodicInput(mlp(3), 1, 2.5)
+    here, there = (
+        derivatives(Model(network), jnp.array([0.3, x]), (), (1,), (0, 1, 1))
+        for x in (-0.4, 2.1)
+    )
+    np.testing.assert_allclose(here, there, rtol=1e-9)
+    with pytest.raises(ValueError, match=r"`period` is 0.0"):
+        PeriodicInput(mlp(3), 1, 0.0)
 
 
 @pytest.mark.parametrize(("dim", "order"), [(2, 4), (3, 3)])

@@ -15,6 +15,7 @@ from .._checkpoint import load
 from .._model import Model
 from .._results import RESULTS
 from .._training import FitResult, Progress, TrainState
+from ..problems import PERIODICITY
 from .about import versions
 from .analyse import analyse as draw_analysis
 from .cache import VARIABLE, CompileClock, enable_cache
@@ -78,6 +79,10 @@ def run(
         pathlib.Path | None, _option("A PDEBench file to take the solution from.")
     ] = None,
     sample: Annotated[int | None, _option("Which sample of the file.")] = None,
+    periodic: Annotated[
+        str | None,
+        _option(f"How the solution is made periodic: {', '.join(PERIODICITY)}."),
+    ] = None,
     seed: Annotated[int | None, _option("Of network, pools and choices.")] = None,
     steps: Annotated[int | None, _option("Optimiser steps.")] = None,
     budget: Annotated[int | None, _option("Collocation points, all kinds.")] = None,

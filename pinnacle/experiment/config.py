@@ -8,6 +8,7 @@ import pathlib
 import typing
 from typing import Any
 
+from ..problems import PERIODICITY
 from .catalogue import (
     DTYPES,
     OPTIMISERS,
@@ -34,6 +35,7 @@ class RunConfig:
     - `stop_metric`, `stop_below`, `stop_sustain`: the run ends early once the metric
       has been below the number for so many steps; never if that is `None`.
     - `data`, `sample`: a PDEBench file to take the solution from, and which sample.
+    - `periodic`: how a periodic solution is made so, see `problems.PERIODICITY`.
     - `seed`: of the network, the pools and the choices.
     - `dtype`: `"float32"` or `"float64"`.
     - `steps`: optimiser steps in all; `decay_steps` of them until the learning rate
@@ -80,6 +82,7 @@ class RunConfig:
     source_steps: int = 0
     data: str | None = None
     sample: int = 0
+    periodic: str = PERIODICITY[0]
     stop_metric: str = "mse"
     stop_below: float | None = None
     stop_sustain: int = 0
@@ -90,6 +93,7 @@ class RunConfig:
         check_name("optimizer", self.optimizer, OPTIMISERS)
         check_name("schedule", self.schedule, SCHEDULES)
         check_name("estimator", self.estimator, ESTIMATORS)
+        check_name("periodic", self.periodic, PERIODICITY)
         _check_numbers(self)
 
     def method_settings(self) -> MethodSettings:

@@ -23,8 +23,15 @@ from .._training import (
 )
 from .._training.fit import Metrics
 from .._training.optimiser import as_residual_optimiser
-from ..nn import MLP, InputNormalisation
-from ..problems import Problem, Reference, predict, read_pdebench
+from ..nn import MLP, InputNormalisation, PeriodicInput
+from ..problems import (
+    PERIODICITY,
+    PDEBenchData,
+    Problem,
+    Reference,
+    predict,
+    read_pdebench,
+)
 from .catalogue import OPTIMISERS, PROBLEMS
 from .config import RunConfig
 from .methods import Method, make_method
@@ -52,21 +59,32 @@ class Shared:
 
 
 @functools.lru_cache(maxsize=4)
-def _shared(problem: str, dtype: str, data: str | None, sample: int) -> Shared:
+def _shared(
+    problem: str, dtype: str, data: str | None, sample: int, periodic: str
+) -> Shared:
     del dtype  # the arrays inside a problem have the precision they were made in
-    make = PROBLEMS[problem]
-    return Shared(make() if data is None else _with_data(problem, data, sample))
+    options: dict[str, Any] = {}
+    if data is not None:
+        _check_takes(problem, "data")
+        options["data"] = _read(data, sample)
+    if periodic != PERIODICITY[0]:
+        _check_takes(problem, "periodic")
+        options["periodic"] = periodic
+    return Shared(PROBLEMS[problem](**options))
 
 
-def _with_data(problem: str, data: str, sample: int) -> Problem:
-    """The problem of one sample in a PDEBench file."""
-    able = [n for n, f in PROBLEMS.items() if "data" in inspect.signature(f).parameters]
+def _check_takes(problem: str, option: str) -> None:
+    able = [n for n, f in PROBLEMS.items() if option in inspect.signature(f).parameters]
     if problem not in able:
         raise ValueError(
-            f"`data` is given, but {problem!r} takes none: only {', '.join(able)} do."
+            f"`{option}` is given, but {problem!r} takes none: only {', '.join(able)} "
+            "do."
         )
+
+
+def _read(data: str, sample: int) -> PDEBenchData:
     try:
-        return PROBLEMS[problem](data=read_pdebench(data, sample))
+        return read_pdebench(data, sample)
     except FileNotFoundError as error:
         raise ValueError(f"`data`: there is no file {data!r}.") from error
 
@@ -125,7 +143,9 @@ class Experiment:
 
 def build(config: RunConfig) -> Experiment:
     """Turn names into objects; raises `ValueError` for what does not fit together."""
-    shared = _shared(config.problem, config.dtype, config.data, config.sample)
+    shared = _shared(
+        config.problem, config.dtype, config.data, config.sample, config.periodic
+    )
     return assemble(config, shared)
 
 
@@ -187,15 +207,22 @@ def _shape_network(
     Whatever is wrapped around its multilayer perceptron (hard constraints, say) stays.
     """
 
-    def change(part):
-        if not isinstance(part, MLP):
-            return part
-        mlp = _resized(part, config, key)
-        if not config.normalise:
-            return mlp
-        return InputNormalisation(mlp, *_bounds(problem))
+    lower, upper = _bounds(problem)
 
-    return jax.tree.map(change, network, is_leaf=lambda part: isinstance(part, MLP))
+    def change(part):
+        if not isinstance(part, MLP | PeriodicInput):
+            return part
+        mlp = part if isinstance(part, MLP) else part.network
+        mlp = _resized(mlp, config, key)
+        if isinstance(part, PeriodicInput):
+            length = upper[part.axis] - lower[part.axis]
+            scale = 2 / length if config.normalise else 1
+            mlp = PeriodicInput(mlp, part.axis, scale * part.period)
+        return InputNormalisation(mlp, lower, upper) if config.normalise else mlp
+
+    return jax.tree.map(
+        change, network, is_leaf=lambda part: isinstance(part, MLP | PeriodicInput)
+    )
 
 
 def _resized(mlp: MLP, config: RunConfig, key: PRNGKeyArray) -> MLP:

@@ -9,6 +9,7 @@ from .activation import (
 )
 from .base import AbstractNetwork as AbstractNetwork
 from .mlp import MLP as MLP
+from .periodic import PeriodicInput as PeriodicInput
 from .wrappers import (
     Apply as Apply,
     InputNormalisation as InputNormalisation,

@@ -1,6 +1,6 @@
 """The multilayer perceptron, and how derivatives run through it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -70,13 +70,34 @@ class MLP(AbstractNetwork):
         return last[0] @ x + last[1]
 
     def derivatives(self, x, indices):
-        needed = closure(indices)
-        wanted = tuple(dict.fromkeys(indices))
         # Of the input's streams only the value x and the first derivatives e_i are not
         # zero.
-        axes = [index for index in needed if len(index) == 1]
+        axes = [index for index in closure(indices) if len(index) == 1]
         basis = jnp.eye(x.shape[0], dtype=x.dtype)
-        streams = {(): x} | {index: basis[index[0]] for index in axes}
+        return self.compose(
+            {(): x} | {index: basis[index[0]] for index in axes}, indices
+        )
+
+    def compose(
+        self,
+        streams: Mapping[MultiIndex, Float[Array, " _"]],
+        indices: tuple[MultiIndex, ...],
+    ) -> tuple[Float[Array, " outputs"], ...]:
+        """Partial derivatives ∂^α (N∘f)(x) from those of f, the network's input.
+
+        **Arguments:**
+
+        - `streams`: ∂^β f(x) for every β below one of the `indices`; those that are
+          zero everywhere may be left out.
+        - `indices`: multi-indices α, each sorted.
+
+        **Returns:**
+
+        One array a multi-index.
+        """
+        needed = closure(indices)
+        wanted = tuple(dict.fromkeys(indices))
+        streams = dict(streams)
         *hidden, last = zip(self.weights, self.biases, strict=True)
         for i, ((weight, bias), activation) in enumerate(
             zip(hidden, self.activations, strict=True)

@@ -2,6 +2,7 @@
 
 from ._darcy import darcy as darcy
 from ._forward import (
+    PERIODICITY as PERIODICITY,
     advection as advection,
     advection_timing as advection_timing,
     advection_transfer as advection_transfer,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -9,7 +10,7 @@ import jax.random as jr
 from .._geometry import Interval, SpaceTime
 from .._operator import PDE, Dirichlet, Periodic, derivatives
 from .._space import AugmentedSpace, Component
-from ..nn import LAAF, MLP, OutputTransform
+from ..nn import LAAF, MLP, OutputTransform, PeriodicInput
 from ._initial_conditions import (
     ADVECTION_SEED,
     BURGERS_SEED,
@@ -33,7 +34,10 @@ X, T = 0, 1
 
 
 def advection(
-    speed: float = 1.0, initial=None, data: PDEBenchData | None = None
+    speed: float = 1.0,
+    initial=None,
+    data: PDEBenchData | None = None,
+    periodic: str = "value",
 ) -> Problem:
     """u_t + β u_x = 0 on (0, 1) × (0, 2], periodic in x.
 
@@ -42,6 +46,7 @@ def advection(
     - `speed`: β.
     - `initial`: u0, elementwise; by default a fixed sample of PDEBench's family.
     - `data`: a sample of a PDEBench file of the same equation, instead of `initial`.
+    - `periodic`: how the solution is made periodic, see [`PERIODICITY`][].
     """
     domain = SpaceTime(Interval(0, 1), 0, 2)
     initial, given = _from_data(domain, initial, data)
@@ -54,8 +59,7 @@ def advection(
     return Problem(
         name="advection",
         title=f"Advection, β = {speed:g}",
-        space=_periodic_space(domain, residual, u0),
-        network=lambda key: MLP(2, 1, 128, 8, key=key),
+        **_periodic(domain, residual, u0, periodic, (128, 8)),
         settings=Settings(1e-4, 200_000, 1000, 200, 5000, (2000, 500)),
         solve=given or functools.partial(advection_reference, u0, speed=speed),
     )
@@ -85,7 +89,10 @@ def burgers_transfer() -> Problem:
 
 
 def burgers(
-    viscosity: float = 0.02, initial=None, data: PDEBenchData | None = None
+    viscosity: float = 0.02,
+    initial=None,
+    data: PDEBenchData | None = None,
+    periodic: str = "value",
 ) -> Problem:
     """u_t + u u_x = (ν/π) u_xx on (0, 1) × (0, 2], periodic in x.
 
@@ -94,6 +101,7 @@ def burgers(
     - `viscosity`: ν.
     - `initial`: u0, elementwise; by default a fixed sample of PDEBench's family.
     - `data`: a sample of a PDEBench file of the same equation, instead of `initial`.
+    - `periodic`: how the solution is made periodic, see [`PERIODICITY`][].
     """
     domain = SpaceTime(Interval(0, 1), 0, 2)
     initial, given = _from_data(domain, initial, data)
@@ -106,8 +114,7 @@ def burgers(
     return Problem(
         name="burgers",
         title=f"Burgers, ν = {viscosity:g}/π",
-        space=_periodic_space(domain, residual, u0),
-        network=lambda key: MLP(2, 1, 128, 4, key=key),
+        **_periodic(domain, residual, u0, periodic, (128, 4), order=1),
         settings=Settings(1e-4, 200_000, 300, 100, 5000, (800, 200)),
         solve=given or functools.partial(burgers_reference, u0, viscosity=viscosity),
     )
@@ -138,13 +145,17 @@ def diffusion() -> Problem:
     )
 
 
-def kdv(convection: float = 1.0, dispersion: float = 0.0025) -> Problem:
+def kdv(
+    convection: float = 1.0, dispersion: float = 0.0025, periodic: str = "value"
+) -> Problem:
     """u_t + λ1 u u_x + λ2 u_xxx = 0 on (−1, 1) × (0, 1), periodic, u0 = cos(πx).
 
     **Arguments:**
 
     - `convection`, `dispersion`: λ1 and λ2.
+    - `periodic`: how the solution is made periodic, see [`PERIODICITY`][].
     """
+    domain = SpaceTime(Interval(-1, 1), 0, 1)
 
     def residual(u, x):
         u_, u_t, u_x, u_xxx = derivatives(u, x, (), (T,), (X,), (X, X, X))
@@ -156,8 +167,7 @@ def kdv(convection: float = 1.0, dispersion: float = 0.0025) -> Problem:
     return Problem(
         name="kdv",
         title="Korteweg–de Vries",
-        space=_periodic_space(SpaceTime(Interval(-1, 1), 0, 1), residual, u0),
-        network=lambda key: MLP(2, 1, 32, 4, key=key),
+        **_periodic(domain, residual, u0, periodic, (32, 4), order=2),
         settings=Settings(1e-3, 100_000, 300, 100, 5000, (800, 200)),
         solve=functools.partial(
             kdv_reference, convection=convection, dispersion=dispersion
@@ -165,16 +175,37 @@ def kdv(convection: float = 1.0, dispersion: float = 0.0025) -> Problem:
     )
 
 
-def _periodic_space(domain: SpaceTime, residual, initial) -> AugmentedSpace:
-    """PDE, initial value and periodicity of the value, as in the paper."""
+# How a solution is made periodic in x: by the paper's condition, on the value alone,
+# which leaves an equation of order n > 1 more than one solution; by conditions on all
+# derivatives below n, which leave it one; or by the network, see `nn.PeriodicInput`.
+PERIODICITY = ("value", "derivatives", "network")
+
+
+def _periodic(
+    domain: SpaceTime, residual, initial, periodic: str, size, *, order: int = 0
+) -> dict[str, Any]:
+    """Space and network of an equation with derivatives in x up to `order` + 1."""
+    if periodic not in PERIODICITY:
+        raise ValueError(
+            f"`periodic` is {periodic!r}: choose one of {', '.join(PERIODICITY)}."
+        )
     sides = domain.periodic(X)
-    return AugmentedSpace(
-        [
-            Component("pde", domain, PDE(residual)),
-            Component("ic", domain.initial(), Dirichlet(), lambda x: initial(x[X])),
-            Component("bc", sides, Periodic(X, sides.period)),
-        ]
-    )
+    components = [
+        Component("pde", domain, PDE(residual)),
+        Component("ic", domain.initial(), Dirichlet(), lambda x: initial(x[X])),
+    ]
+    if periodic == "network":
+        return {
+            "space": AugmentedSpace(components),
+            "network": lambda key: PeriodicInput(
+                MLP(3, 1, *size, key=key), X, float(sides.period)
+            ),
+        }
+    condition = Periodic(X, sides.period, order if periodic == "derivatives" else 0)
+    return {
+        "space": AugmentedSpace([*components, Component("bc", sides, condition)]),
+        "network": lambda key: MLP(2, 1, *size, key=key),
+    }
 
 
 def _transfer(name: str, source, seed: int) -> Problem:
