@@ -292,6 +292,12 @@ def test_chunking_does_not_matter(both_precisions):
     np.testing.assert_allclose(own, own.T, atol=tolerance * np.abs(own).max())
 
 
+@eqx.filter_jit
+def spectrum(estimator, space, model, pool):
+    basis = estimator.basis(space, model, pool, key=jax.random.key(0))
+    return estimator.spectrum(space, model, pool, basis)
+
+
 class Linear(eqx.Module):
     w: jax.Array
 
@@ -308,8 +314,7 @@ def test_opposite_jacobians_do_not_cancel():
     x = jnp.asarray([[0.3, -0.4], [-0.3, 0.4]])
     pool = (eqx.tree_at(lambda b: b.x, block, x),)
     for estimator in (Exact(), Nystrom(1)):
-        basis = estimator.basis(space, model, pool, key=jax.random.key(0))
-        s = estimator.spectrum(space, model, pool, basis)
+        s = spectrum(estimator, space, model, pool)
         trace = jnp.sum(s.eigenvalues * jnp.sum(s.eigenfunctions**2, axis=(0, 1)))
         np.testing.assert_allclose(trace, 2 * 0.25, rtol=1e-5)
 
@@ -326,11 +331,9 @@ def test_a_singular_candidate_does_not_spoil_the_basis():
     space = AugmentedSpace([Component("pde", Box((0, 0), (1, 1)), PDE(residual))])
     x = jnp.asarray([[0.0, 0.3], [0.5, 0.2], [0.7, 0.6]])
     block = space.split(Points(x, 0), (3,))
-    estimator = Nystrom(3)
-    basis = estimator.basis(space, Model(network), block, key=jax.random.key(0))
-    spectrum = estimator.spectrum(space, Model(network), block, basis)
-    assert spectrum.eigenvalues[0] > 0
-    assert np.isfinite(spectrum.eigenfunctions[1:]).all()
+    s = spectrum(Nystrom(3), space, Model(network), block)
+    assert s.eigenvalues[0] > 0
+    assert np.isfinite(s.eigenfunctions[1:]).all()
 
 
 def test_rows_of_padding_are_zero():
@@ -382,12 +385,7 @@ def test_eigenfunctions_of_a_sketch_are_orthonormal_on_the_references(x64):
     space, model, block = numbered()
     pool, estimator = (block.rows(0, 2), block.rows(4, 6)), Sketch(2)
 
-    @eqx.filter_jit
-    def look():
-        basis = estimator.basis(space, model, pool, key=jax.random.key(0))
-        return estimator.spectrum(space, model, pool, basis)
-
-    psi = np.asarray(look().eigenfunctions)[:, 0]
+    psi = np.asarray(spectrum(estimator, space, model, pool).eigenfunctions)[:, 0]
     np.testing.assert_allclose(psi.T @ psi / 4, np.eye(2), atol=1e-10)
 
 
@@ -407,7 +405,7 @@ def optimised(quick_compile):
 
 def cost(criterion, estimator):
     """Floating-point operations of a compiled selection round."""
-    space, model, _ = square(8, 2, (2, 2))
+    space, model, _ = square(8, 2, (2, 2), lambda u, x: u(x)[0] - 1)
     pipeline = SelectionPipeline(
         space=space,
         pool=CandidatePool((200, 50), Uniform()),

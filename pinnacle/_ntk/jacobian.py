@@ -64,7 +64,7 @@ class Rows(eqx.Module):
             leaves = self._leaves(kind, x, label)
             return jnp.where(mask, jnp.concatenate(leaves, axis=1), 0)
 
-        return self._map(point, kind, block)
+        return self._map(point, kind, block, (self._rows(kind), self.size))
 
     def stacked(self, blocks: Sequence[Block]) -> Float[Array, "n P"]:
         """J of all rows of all blocks, in block order; for a few thousand rows."""
@@ -98,13 +98,17 @@ class Rows(eqx.Module):
             def product(parts):
                 return sum(J @ W for J, W in zip(leaves, parts, strict=True))
 
+            def nothing(parts):
+                columns = parts[0].shape[1]
+                return jnp.zeros((len(leaves[0]), columns), jnp.result_type(*leaves))
+
             products = [
-                jax.lax.cond(live > start, product, _zeros_like(product), parts)
+                jax.lax.cond(live > start, product, nothing, parts)
                 for start, parts in zip(starts, pieces, strict=True)
             ]
             return jnp.where(mask, jnp.concatenate(products, axis=1), 0)
 
-        return self._map(point, kind, block)
+        return self._map(point, kind, block, (self._rows(kind), width))
 
     def residual(self, kind: int, block: Block) -> Float[Array, "c m"]:
         """√λ·R(z) for every row of one block; zero on padding rows."""
@@ -112,7 +116,7 @@ class Rows(eqx.Module):
         def point(x, label, mask):
             return jnp.where(mask, self._residual(kind, x, label)(self.parameters), 0)
 
-        return self._map(point, kind, block)
+        return self._map(point, kind, block, (self._rows(kind),))
 
     def gradient_norm(self, kind: int, block: Block) -> Float[Array, " c"]:
         """‖J(z)ᵀR(z)‖ for every row of one block, by one backward pass a point."""
@@ -122,7 +126,7 @@ class Rows(eqx.Module):
             squares = [jnp.sum(g**2) for g in jax.tree.leaves(pullback(R))]
             return jnp.where(mask, jnp.sqrt(sum(squares)), 0)
 
-        return self._map(point, kind, block)
+        return self._map(point, kind, block, ())
 
     def _residual(self, kind, x, label) -> Callable:
         component = self.space.components[kind]
@@ -133,39 +137,33 @@ class Rows(eqx.Module):
         return residual
 
     def _leaves(self, kind, x, label) -> list[Float[Array, "m _"]]:
-        rows = self.space.components[kind].operator.rows
         J = jax.jacrev(self._residual(kind, x, label))(self.parameters)
-        return [leaf.reshape(rows, -1) for leaf in jax.tree.leaves(J)]
+        return [leaf.reshape(self._rows(kind), -1) for leaf in jax.tree.leaves(J)]
 
-    def _map(self, point: Callable, kind: int, block: Block) -> Array:
-        """`point` at every row, chunk by chunk up to the last that has a live row."""
+    def _rows(self, kind: int) -> int:
+        return self.space.components[kind].operator.rows
+
+    def _map(
+        self, point: Callable, kind: int, block: Block, shape: tuple[int, ...]
+    ) -> Array:
+        """`point` at every row, chunk by chunk up to the last that has a live row;
+        `shape` is that of its value."""
         arguments = (block.x, block.label, block.mask)
         chunk = self.chunk or self._default_chunk(kind, block.size)
         if block.size <= chunk:
             return jax.vmap(point)(*arguments)
-        shapes = jax.eval_shape(jax.vmap(point), *arguments)
-        nothing = jnp.zeros(shapes.shape, shapes.dtype)
+        dtype = jnp.result_type(*jax.tree.leaves(self.parameters))
+        nothing = jnp.zeros((block.size, *shape), dtype)
 
         def step(i, done):
             start = jnp.minimum(i * chunk, block.size - chunk)
             piece = [dynamic_slice_in_dim(a, start, chunk) for a in arguments]
-            values = jax.vmap(point)(*piece)
+            values = jax.vmap(point)(*piece).astype(dtype)
             return dynamic_update_slice_in_dim(done, values, start, axis=0)
 
         live = jnp.max(jnp.where(block.mask, jnp.arange(1, block.size + 1), 0))
         return jax.lax.fori_loop(0, (live + chunk - 1) // chunk, step, nothing)
 
     def _default_chunk(self, kind: int, size: int) -> int:
-        rows = self.space.components[kind].operator.rows
-        fits = max(8, _CHUNK_ENTRIES // (rows * self.size))
+        fits = max(8, _CHUNK_ENTRIES // (self._rows(kind) * self.size))
         return min(fits, size if size < _WORTH_IT else -(-size // _CHUNKS))
-
-
-def _zeros_like(function: Callable) -> Callable:
-    """A function that returns zeros of the shape and dtype that `function` does."""
-
-    def zeros(*arguments):
-        out = jax.eval_shape(function, *arguments)
-        return jnp.zeros(out.shape, out.dtype)
-
-    return zeros

@@ -82,7 +82,7 @@ def check_estimator(
 
 
 def draw_estimator_case(seed: int = 0) -> EstimatorCase:
-    """Advection with its initial value and a system of two rows, on a 2×6 network.
+    """Advection with its initial value and a system of two rows, on a small network.
 
     10, 4 and 5 candidates by kind, and 4, 3 and 3 other points; one of each masked.
     """
@@ -94,7 +94,7 @@ def draw_estimator_case(seed: int = 0) -> EstimatorCase:
         Component("pair", domain, PDE(_pair, rows=2), weight=jnp.asarray([0.5, 1.0])),
     ]
     space = AugmentedSpace(components)
-    model = Model(MLP(2, 1, 6, 2, key=key), {"speed": 0.7})
+    model = Model(MLP(2, 1, 16, 1, key=key), {"speed": 0.7})
     sizes = [(10, 4, 5), (4, 3, 3)]
     pool, points = (
         tuple(
