@@ -1,9 +1,13 @@
 """Small helpers that belong to no concept."""
 
+import operator
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.interpreters.partial_eval import dce_jaxpr
 from jaxtyping import PyTree
 
@@ -23,3 +27,28 @@ def depends_on(fn: Callable, argument: PyTree, where: Callable) -> bool:
     _, used = dce_jaxpr(jaxpr.jaxpr, [True] * len(jaxpr.jaxpr.outvars))
     marks = jax.tree.leaves(eqx.filter(marked, jax.tree.map(eqx.is_array, argument)))
     return any(u and m for u, m in zip(used, marks, strict=True))
+
+
+def require_integer(name: str, value: Any, least: int, advice: str) -> int:
+    """The value as an `int`; raises `ValueError` for one below `least`, for a boolean,
+    and for what is no whole number."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool | np.bool) or number < least:
+        raise ValueError(
+            f"`{name}` is {value!r}: {advice}. It must be a whole number, at least "
+            f"{least}."
+        )
+    return number
+
+
+def require_key(key: Any) -> None:
+    """Raise `ValueError` for what is no key of `jax.random`."""
+    dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+    typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    if not ((typed and shape == ()) or (dtype == np.uint32 and len(shape) == 1)):
+        raise ValueError(
+            f"`key` is {key!r}: give one, such as `jax.random.key(0)`."
+        )

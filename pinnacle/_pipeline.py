@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
 
 from ._criterion.base import AbstractConvergenceCriterion
-from ._misc import depends_on
+from ._misc import depends_on, require_integer, require_key
 from ._model import Model
 from ._ntk.base import AbstractNTKEstimator
 from ._ntk.jacobian import Rows
@@ -46,6 +46,8 @@ class SelectionInfo(eqx.Module):
     - `eigenvalues`: of the NTK on the pool, descending; empty if the criterion does
       not use the NTK.
     - `new`: which rows of the training set are new.
+    - `unusable`: candidates of each kind whose residual or embedding is not finite;
+      they are never chosen.
     - `result`: whether anything went wrong.
     """
 
@@ -54,6 +56,7 @@ class SelectionInfo(eqx.Module):
     score_share: Float[Array, " kinds"]
     eigenvalues: Float[Array, " r"]
     new: Bool[Array, " n"]
+    unusable: Int32[Array, " kinds"]
     result: RESULTS
 
 
@@ -152,22 +155,45 @@ def select_points(
 
     **Raises:**
 
-    A runtime error for non-finite residuals or an exhausted pool, if `throw`.
+    A runtime error, if `throw`: for a residual that is not finite, for a kind none of
+    whose candidates has a finite embedding, or for an exhausted pool.
     """
+    if not isinstance(state, SelectionState):
+        raise ValueError(
+            f"`state` is {state!r}: give `pipeline.init()`, or what the previous round "
+            "returned."
+        )
+    require_key(key)
     state, info = _select(
         pipeline, model, state, key, model if future is None else future
     )
-    if throw:
-        state, info = info.result.error_if(
-            (state, info), info.result != RESULTS.successful
+    return _raise(pipeline, state, info) if throw else (state, info)
+
+
+def _raise(pipeline, state, info):
+    """Raise what went wrong, with the name of the kind where it is one kind's fault."""
+    worst = jnp.argmax(info.unusable)
+    for result in (RESULTS.nonfinite_residual, RESULTS.nonfinite_embedding):
+        messages = [f"kind {n!r}: {RESULTS[result]}" for n in pipeline.space.names]
+        state, info = eqx.branched_error_if(
+            (state, info), info.result == result, worst, messages
         )
-    return state, info
+    return info.result.error_if((state, info), info.result != RESULTS.successful)
+
+
+def failure(pipeline: SelectionPipeline, info: SelectionInfo) -> str:
+    """What went wrong in a round, with the names of the kinds whose fault it is."""
+    kinds = zip(pipeline.space.names, info.unusable.tolist(), strict=True)
+    named = ", ".join(f"{n} candidate(s) of {name!r}" for name, n in kinds if n)
+    said = RESULTS[info.result]
+    return f"{said} Not finite: {named}." if named else said
 
 
 @eqx.filter_jit
 def _select(pipeline, model, state, key, future=None):
     pool_key, basis_key, retain_key, choose_key = jax.random.split(key, 4)
     space, future = pipeline.space, model if future is None else future
+    space.check(model)
     asked = jax.tree.map(lambda leaf: leaf[pipeline.budget :], state.points)
     pool = pipeline.pool.draw(space, asked.x.dtype, key=pool_key, taken=asked)
     pool = _with_pseudo_labels(space, future, pool, overwrite=True)
@@ -176,7 +202,7 @@ def _select(pipeline, model, state, key, future=None):
     basis = pipeline.estimator.basis(space, model, pool, key=basis_key)
 
     look = _look(pipeline, model, pool, old, basis)
-    embedding = pipeline.criterion(look)
+    embedding = _embed(pipeline.criterion, look)
     old_embedding = embedding[_old_rows(state.points, pool, old)]
     old_embedding = jnp.where(state.points.mask[:, None], old_embedding, 0)
     info, embedding = _of_pool(look, embedding, pool, old)
@@ -192,6 +218,16 @@ def _select(pipeline, model, state, key, future=None):
     return new_state, _report(
         pipeline, info, embedding, candidates, chosen, points, new
     )
+
+
+def _embed(criterion: AbstractConvergenceCriterion, look: PoolInfo) -> Array:
+    embedding, n = criterion(look), look.kind.shape[0]
+    if embedding.ndim != 2 or embedding.shape[0] != n:
+        raise ValueError(
+            f"`criterion` {type(criterion).__name__} returned shape {embedding.shape} "
+            f"for {n} candidates: return one row a candidate, shape ({n}, q)."
+        )
+    return embedding
 
 
 def _look(pipeline, model, pool: tuple[Block, ...], old: tuple[Block, ...], basis):
@@ -379,32 +415,65 @@ def _first_live(points: Points, is_new, in_group, size: int):
 def _report(pipeline, info, embedding, candidates, chosen, points, new):
     space = pipeline.space
     score = jnp.sum(embedding**2, axis=1)
-    kinds = jnp.arange(len(space.components))
-    counted = info.mask & jnp.isfinite(score)
-    here = counted[None, :] & (info.kind[None, :] == kinds[:, None])
+    kinds = jnp.arange(len(space.components), dtype=jnp.int32)
+    own = info.mask[None, :] & (info.kind[None, :] == kinds[:, None])
+    here = own & jnp.isfinite(score)[None, :]
     by_kind = jnp.sum(jnp.where(here, score[None, :], 0), axis=1)
     total = jnp.sum(by_kind)
-    finite = jnp.all(jnp.isfinite(info.residual))
+    usable = jnp.all(jnp.isfinite(info.residual), axis=1) & jnp.all(
+        jnp.isfinite(embedding), axis=1
+    )
+    offered = jnp.sum(own, axis=1, dtype=jnp.int32)
+    unusable = jnp.sum(own & ~usable[None, :], axis=1, dtype=jnp.int32)
     enough = jnp.sum(chosen.mask) >= jnp.sum(candidates.quota)
     uses_ntk = depends_on(pipeline.criterion, info, lambda i: i.spectrum.eigenvalues)
-    result = RESULTS.where(
-        finite,
-        RESULTS.where(enough, RESULTS.successful, RESULTS.pool_exhausted),
-        RESULTS.nonfinite_residual,
-    )
     return SelectionInfo(
         counts=space.counts(points),
         new_counts=space.counts(Points(points.x, points.kind, new)),
         score_share=jnp.where(total > 0, by_kind / jnp.where(total > 0, total, 1), 0),
         eigenvalues=info.spectrum.eigenvalues if uses_ntk else jnp.zeros(0),
         new=new,
-        result=result,
+        unusable=unusable,
+        result=_result(info, enough, offered, unusable),
     )
+
+
+def _result(info, enough, offered, unusable) -> RESULTS:
+    """What went wrong, if anything: a single candidate may be unusable, a kind not."""
+    lost = jnp.any((unusable > 0) & (unusable == offered))
+    lost = lost | (~enough & jnp.any(unusable > 0))
+    found = RESULTS.where(enough, RESULTS.successful, RESULTS.pool_exhausted)
+    found = RESULTS.where(lost, RESULTS.nonfinite_embedding, found)
+    finite = jnp.all(jnp.isfinite(info.residual))
+    return RESULTS.where(finite, found, RESULTS.nonfinite_residual)
+
+
+_INTEGERS = {
+    "budget": 1,
+    "min_per_kind": 0,
+    "experimental_per_round": 0,
+    "experimental_capacity": 0,
+}
+
+
+def _check_offer(pipeline: SelectionPipeline) -> None:
+    """Every collocation kind needs the candidates that it must have points of."""
+    space, least = pipeline.space, pipeline.min_per_kind
+    offers = zip(space.components, pipeline.pool.offers(space), strict=True)
+    for component, offered in offers:
+        if component.group == "collocation" and offered < least:
+            raise ValueError(
+                f"the `pool` draws {offered} candidate(s) of kind {component.name!r}, "
+                f"but `min_per_kind` is {least}: draw more of them, or leave the "
+                "component out."
+            )
 
 
 def _check_sizes(pipeline: SelectionPipeline) -> None:
     space = pipeline.space
     kinds = len(space.components)
+    for name, least in _INTEGERS.items():
+        require_integer(name, getattr(pipeline, name), least, "give a number of points")
     if len(pipeline.pool.sizes) != kinds:
         raise ValueError(
             f"`pool` has sizes for {len(pipeline.pool.sizes)} kinds, the space has "
@@ -412,13 +481,14 @@ def _check_sizes(pipeline: SelectionPipeline) -> None:
         )
     collocation = int((space.group_of_kind == 0).sum())
     least = max(pipeline.min_per_kind, 1) * collocation
-    if pipeline.min_per_kind < 0 or pipeline.budget < least:
+    if pipeline.budget < least:
         raise ValueError(
-            f"`budget` is {pipeline.budget} with min_per_kind={pipeline.min_per_kind}, "
-            f"but the space has {collocation} kinds of collocation points: give a "
-            f"budget of at least {least} and a `min_per_kind` of at least 0."
+            f"`budget` is {pipeline.budget}, but the space has {collocation} kinds of "
+            f"collocation points that need {max(pipeline.min_per_kind, 1)} point(s) "
+            f"each: give a budget of at least {least}."
         )
-    if not 0 <= pipeline.experimental_per_round <= pipeline.experimental_capacity:
+    _check_offer(pipeline)
+    if pipeline.experimental_per_round > pipeline.experimental_capacity:
         raise ValueError(
             f"`experimental_per_round` is {pipeline.experimental_per_round} and "
             f"`experimental_capacity` {pipeline.experimental_capacity}: the capacity "

@@ -11,6 +11,12 @@ class RESULTS(eqx.Enumeration):
         "a residual is NaN or infinite at some candidate point: check the operators "
         "and targets at the faces of their domains, or lower the learning rate."
     )
+    nonfinite_embedding = (
+        "candidates have a NaN or infinite embedding, so too few can be chosen: check "
+        "that the residual has finite derivatives by the network's parameters there "
+        "(√, |·| and norms at 0 have none, nor has `jnp.where` with NaN in the branch "
+        "that is not taken), and that the criterion gives finite numbers."
+    )
     nonfinite_loss = (
         "the training loss became NaN or infinite: lower the learning rate, or check "
         "the operators and targets at the faces of their domains."
@@ -20,8 +26,8 @@ class RESULTS(eqx.Enumeration):
         "lower the budget or lower `min_per_kind`."
     )
     refused = (
-        "the optimiser refused ten steps in a row: no step length lowered the loss at "
-        "any damping tried."
+        "the optimiser refused many steps in a row, the last of them on points just "
+        "chosen: no step length lowered the loss at any damping tried."
     )
     oracle_failed = (
         "a measurement failed: the oracle raised an error, or did not return finite "

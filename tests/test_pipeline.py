@@ -24,6 +24,7 @@ from helpers import (
 from pinnacle import (
     PDE,
     RESULTS,
+    AbstractConvergenceCriterion,
     AbstractNTKEstimator,
     AbstractRetentionPolicy,
     AbstractSampler,
@@ -46,7 +47,7 @@ from pinnacle import (
     select_points,
 )
 from pinnacle._pipeline import _select
-from pinnacle.nn import Apply
+from pinnacle.nn import MLP, Apply
 
 
 BUDGET, NEW = 12, 5
@@ -84,9 +85,15 @@ def rounds(paper, quick_compile):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"budget": 2}, "`budget` is 2 with min_per_kind=1.*3 kinds.*at least 3"),
+        ({"budget": 2}, r"`budget` is 2, but .*3 kinds.*1 point\(s\) each.*at least 3"),
+        ({"budget": 12.5}, "`budget` is 12.5"),
+        ({"budget": True}, "`budget` is True"),
         ({"budget": 8, "min_per_kind": 3}, "budget of at least 9"),
-        ({"min_per_kind": -1}, "min_per_kind=-1"),
+        ({"min_per_kind": -1}, "`min_per_kind` is -1"),
+        (
+            {"pool": CandidatePool((20, 0, 6), Uniform())},
+            r"0 candidate\(s\) of kind 'ic', but `min_per_kind` is 1",
+        ),
         (
             {"pool": CandidatePool((3, 3), Uniform())},
             r"`pool` has sizes for 2 kinds, the space has 3: \['pde', 'ic', 'bc'\]",
@@ -101,9 +108,41 @@ def rounds(paper, quick_compile):
         ),
     ],
 )
-def test_static_mistakes(changes, message):
+def test_static_mistakes(changes, message, no_type_checks):
     with pytest.raises(ValueError, match=message):
         pipeline(**changes)
+
+
+def test_mistakes_of_a_round(paper, no_type_checks):
+    key, state = jr.key(0), paper.init()
+    with pytest.raises(ValueError, match="`key` is 0"):
+        select_points(paper, model(), state, key=0)  # pyright: ignore
+    with pytest.raises(ValueError, match=r"`state` is None.*`pipeline.init\(\)`"):
+        select_points(paper, model(), None, key=key)  # pyright: ignore
+    with pytest.raises(ValueError, match="point of 2 coordinates"):
+        select_points(paper, Model(MLP(3, 1, 4, 1, key=key)), state, key=key)
+    half = model(dtype=jnp.bfloat16)
+    with pytest.raises(ValueError, match="parameters of `model` are bfloat16"):
+        select_points(paper, half, paper.init(), key=key)
+    with pytest.raises(ValueError, match=r"`criterion` Flat returned shape \(\d+,\)"):
+        select_points(pipeline(criterion=Flat()), model(), state, key=key)
+    crowd = pipeline(pool=CandidatePool((12, 6, 6), Crowd()))
+    with pytest.raises(ValueError, match=r"`Crowd.unit` returned shape \(13, 2\)"):
+        select_points(crowd, model(), crowd.init(), key=key)
+
+
+class Flat(AbstractConvergenceCriterion):
+    """One number a candidate, where one row is asked for."""
+
+    def __call__(self, info):
+        return info.residual[:, 0]
+
+
+class Crowd(AbstractSampler):
+    """One point too many."""
+
+    def unit(self, n, dim, *, key):
+        return Uniform().unit(n + 1, dim, key=key)
 
 
 # ---------------------------------------------------------------- many rounds

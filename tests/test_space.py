@@ -114,7 +114,9 @@ def two_rows(u, x):
         ),
         (lambda: TRANSPORT.kind("pde2"), r"no component 'pde2'.*'pde', 'ic', 'bc'"),
         (lambda: CandidatePool((), Uniform()), r"`sizes` of the pool is \(\)"),
-        (lambda: CandidatePool((3, -1), Uniform()), r"`sizes` of the pool is"),
+        (lambda: CandidatePool((3, -1), Uniform()), "`sizes` is -1"),
+        (lambda: CandidatePool({"a": 3}, Uniform()), "`sizes` of the pool is"),  # pyright: ignore
+        (lambda: CandidatePool((3, 2.5), Uniform()), "`sizes` is 2.5"),
         (lambda: CandidatePool((0, 0), Uniform()), r"`sizes` of the pool is"),
         (
             lambda: CandidatePool((3, 3), (Uniform(),)),

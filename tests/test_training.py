@@ -24,10 +24,12 @@ from helpers import (
     same_bits,
 )
 from hypothesis import strategies as st
+from jaxtyping import Array
 
 from pinnacle import (
     PDE,
     RESULTS,
+    AbstractResidualOptimiser,
     AbstractTrigger,
     AugmentedSpace,
     CandidatePool,
@@ -43,6 +45,7 @@ from pinnacle import (
     Nystrom,
     Points,
     Sampling,
+    StepInfo,
     TrainingError,
     TrainingInterrupted,
     Uniform,
@@ -258,7 +261,7 @@ def test_the_history_is_complete():
     }  # fmt: skip
     assert training["step"].tolist() == [4, 8, 12, 15]
     assert rounds["step"].tolist() == [0, 10]
-    assert rounds["reason"].tolist() == ["first", "trigger"]
+    assert rounds["reason"].tolist() == ["first", "period"]
     np.testing.assert_allclose(
         training["loss"], training["loss/pde"] + training["loss/ic"], rtol=1e-5
     )
@@ -375,6 +378,23 @@ def test_static_mistakes(no_type_checks):
         run(0)
     with pytest.raises(ValueError, match="`report_every` is 0"):
         run(5, report_every=0)
+    for name in ("steps", "report_every", "pseudo_steps"):
+        for value in (2.5, True, "3"):
+            settings = {"steps": 5, name: value}
+            with pytest.raises(ValueError, match=f"`{name}` is {value!r}"):
+                run(**settings)
+    for metrics, message in (
+        (lambda u: 1.0, "`metrics` returns 1.0"),
+        (lambda u: {"error": u(jnp.ones(2))}, r"shape \(1,\) as 'error'"),
+        (lambda u: {"loss": 1.0}, "'loss', which is a column"),
+        (lambda u: {"coefficient/a": 1.0}, "'coefficient/a', which is a column"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run(5, metrics=metrics)
+    with pytest.raises(ValueError, match="`key` is 0"):
+        fit(RAD, model(), ADAM, steps=1, key=0)  # pyright: ignore
+    with pytest.raises(ValueError, match="`state` is None"):
+        resume(RAD, None, ADAM, steps=1)  # pyright: ignore
     with pytest.raises(ValueError, match=r"`optimiser` is 0.001: give an optax"):
         fit(RAD, model(), 1e-3, steps=1, key=jr.key(0))
     with pytest.raises(ValueError, match=r"`model` is MLP: wrap the network in `Model"):
@@ -428,6 +448,64 @@ def test_a_residual_that_is_not_finite():
     assert done.result == RESULTS.nonfinite_residual
     assert int(done.state.step) == 0
     assert run(10, model=bad, throw=False).result == RESULTS.nonfinite_residual
+
+
+class Kink(eqx.Module):
+    """√(û(x) − û(x) + max(x − edge, 0))²: without a derivative below the edge."""
+
+    edge: Array
+
+    def __call__(self, u, x):
+        rest = u(x) - jax.lax.stop_gradient(u(x))
+        return jnp.sqrt((rest + jax.nn.relu(x[:1] - self.edge)) ** 2)
+
+
+def kinked(edge):
+    space = AugmentedSpace(
+        [
+            Component("pde", STRIP, PDE(Kink(jnp.asarray(edge)))),
+            Component("ic", STRIP.initial(), Dirichlet(), 1.0),
+        ]
+    )
+    return pipeline(space, criterion=ConvergenceDegree(), selector=Sampling())
+
+
+def test_a_kind_whose_jacobian_is_not_finite(caplog):
+    with pytest.raises(TrainingError, match=r"infinite embedding.*18 .* of 'pde'"):
+        run(5, method=kinked(2.0))
+    method = kinked(2.0)
+    with pytest.raises(eqx.EquinoxRuntimeError, match=r"kind 'pde': .*embedding"):
+        select_points(method, model(), method.init(), key=jr.key(0))
+    with caplog.at_level(logging.WARNING, "pinnacle"):
+        done = run(5, method=kinked(0.5))  # single points without it are passed over
+    assert done.result == RESULTS.successful
+    assert "candidates of kind 'pde' had no finite embedding" in caplog.text
+
+
+class Tired(AbstractResidualOptimiser):
+    """Moves nothing, and refuses every third step on the same points."""
+
+    def init(self, parameters):
+        return jnp.zeros((), jnp.int32)
+
+    def step(self, rows, parameters, state):
+        loss = 0.5 * jnp.sum(rows(parameters) ** 2)
+        return parameters, state + 1, StepInfo(loss, state == 2, {})
+
+    def points_changed(self, parameters, state):
+        return self.init(parameters)
+
+
+def test_an_optimiser_that_refuses_gets_other_points():
+    settings = {"key": jr.key(0), "trigger": EveryN(5)}
+    done = fit(RAD, model(), Tired(), steps=7, **settings)
+    assert done.result == RESULTS.successful
+    assert done.history.rounds["step"].tolist() == [0, 3, 6]
+    assert done.history.rounds["reason"].tolist() == ["first", "refused", "refused"]
+    begun = fit(RAD, model(), Tired(), steps=3, **settings)
+    later = resume(RAD, begun.state, Tired(), steps=4, trigger=EveryN(5))
+    assert later.history.rounds["reason"].tolist() == ["refused", "refused"]
+    assert same_bits(later.state, done.state)
 
 
 def test_an_exhausted_pool():

@@ -101,6 +101,28 @@ class AugmentedSpace(eqx.Module):
         domain = self.components[kind].domain
         return domain.from_unit(jnp.full((1, domain.dof), 0.381966, dtype))[0]
 
+    def check(self, model: Model) -> None:
+        """Raise `ValueError` unless all operators can be applied to the model.
+
+        Evaluated abstractly: only shapes and dtypes are looked at.
+        """
+        if model.dtype not in (jnp.float32, jnp.float64):
+            raise ValueError(
+                f"the parameters of `model` are {model.dtype}: convert them to float32 "
+                "or float64."
+            )
+        x = jax.ShapeDtypeStruct((self.dim,), model.dtype)
+        label = jax.ShapeDtypeStruct((self.rows,), model.dtype)
+        try:
+            eqx.filter_eval_shape(model, x)
+        except Exception as error:
+            raise ValueError(
+                f"`model` cannot be called at one point of {self.dim} coordinates, as "
+                f"the space has them: {error}"
+            ) from error
+        for component in self.components:
+            eqx.filter_eval_shape(component.residual, model, x, label)
+
     def residual(
         self, model: Model, blocks: Sequence[Block]
     ) -> tuple[Float[Array, "_c _m"], ...]:

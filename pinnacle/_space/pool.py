@@ -1,6 +1,6 @@
 """The candidate pool: fresh points of each kind, PDE points where the others are."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import equinox as eqx
 import jax
@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .._geometry.finite_set import AbstractFiniteSet
+from .._misc import require_integer
 from .._sampler.base import AbstractSampler
 from .._types import Points
 from .augmented import AugmentedSpace, Block
@@ -15,6 +16,16 @@ from .augmented import AugmentedSpace, Block
 
 # Coordinates, and which of them are candidates.
 Locations = tuple[Float[Array, "_n d"], Bool[Array, " _n"]]
+
+
+def _as_sizes(sizes) -> tuple[int, ...]:
+    if isinstance(sizes, Mapping | str) or not isinstance(sizes, Iterable):
+        raise ValueError(
+            f"`sizes` of the pool is {sizes!r}: give one number of candidates for each "
+            "kind, in the order of the components."
+        )
+    what = "give the number of candidates of each kind, none negative"
+    return tuple(require_integer("sizes", n, 0, f"{what}, in {sizes!r}") for n in sizes)
 
 
 class CandidatePool(eqx.Module):
@@ -31,21 +42,29 @@ class CandidatePool(eqx.Module):
     samplers.
     """
 
-    sizes: tuple[int, ...] = eqx.field(static=True, converter=tuple)
+    sizes: tuple[int, ...] = eqx.field(static=True, converter=_as_sizes)
     sampler: AbstractSampler | tuple[AbstractSampler, ...]
     everywhere: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self):
-        if not self.sizes or min(self.sizes) < 0 or sum(self.sizes) == 0:
+        if not any(self.sizes):
             raise ValueError(
                 f"`sizes` of the pool is {self.sizes}: give the number of candidates "
-                "of each kind, none negative and not all 0."
+                "of each kind, not all 0."
             )
         if isinstance(self.sampler, tuple) and len(self.sampler) != len(self.sizes):
             raise ValueError(
                 f"`sampler` names {len(self.sampler)} samplers for {len(self.sizes)} "
                 "kinds: give one for all, or one a kind."
             )
+
+    def offers(self, space: AugmentedSpace) -> tuple[int, ...]:
+        """How many candidates of each kind there are, at most; for those that fill the
+        domain together with the ones at the locations of other kinds."""
+        fills = [component.fills_domain for component in space.components]
+        pairs = list(zip(self.sizes, fills, strict=True))
+        there = sum(n for n, filling in pairs if not filling)
+        return tuple(n + there * (f and self.everywhere) for n, f in pairs)
 
     def draw(
         self,
@@ -91,8 +110,10 @@ class CandidatePool(eqx.Module):
             each = self.sampler
             sampler = each[kind] if isinstance(each, tuple) else each
             unit = sampler.unit(size, domain.dof, key=key).astype(dtype)
+            _check_shape(unit, (size, domain.dof), sampler, "unit")
             below_one = jnp.nextafter(jnp.ones((), dtype), jnp.zeros((), dtype))
             x = domain.from_unit(jnp.minimum(unit, below_one))
+            _check_shape(x, (size, domain.dim), domain, "from_unit")
             live = domain.contains(x)
         return x, live
 
@@ -106,6 +127,14 @@ class CandidatePool(eqx.Module):
         x = jnp.concatenate([fresh[kind][0], *(x for x, _ in others)])
         live = jnp.concatenate([fresh[kind][1], *(live for _, live in others)])
         return x, live & here[kind].domain.contains(x)
+
+
+def _check_shape(array: Array, shape: tuple[int, int], owner, method: str) -> None:
+    if array.shape != shape:
+        raise ValueError(
+            f"`{type(owner).__name__}.{method}` returned shape {array.shape} where "
+            f"{shape} was asked for, one point a row."
+        )
 
 
 def _of_kind(taken: Points | None, kind: int) -> Locations | None:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray, PyTree
 
+from .._misc import require_integer, require_key
 from .._model import Model
 from .._oracle.base import AbstractOracle
 from .._oracle.labels import (
@@ -26,6 +27,7 @@ from .._pipeline import (
     SelectionPipeline,
     SelectionState,
     _select,
+    failure,
     looks_at_labels,
 )
 from .._results import RESULTS
@@ -148,7 +150,7 @@ def fit(
     - `pseudo_steps`: so many optimiser steps ahead, thrown away afterwards, gives the
       pseudo-labels of candidates for measurements (see `select_points`).
     - `metrics`: model ↦ named numbers, for instance errors against a reference;
-      evaluated at every report.
+      evaluated at every report. They are compiled, so they have to be JAX code.
     - `report_every`: steps between two rows of the history, default a hundredth of
       `steps`. Changes nothing but the history.
     - `callbacks`: called after every report and selection; returning `True` ends the
@@ -162,10 +164,16 @@ def fit(
     **Raises:**
 
     `ValueError` for static mistakes; if `throw`, `TrainingError` for a non-finite
-    residual or loss, an exhausted pool, a refusing optimiser or a failed measurement,
-    and `TrainingInterrupted` after Ctrl-C. Both carry the result so far.
+    residual, embedding or loss, an exhausted pool, a failed measurement, or an
+    optimiser that refuses to step on points just chosen (refusing earlier, it gets new
+    points), and `TrainingInterrupted` after Ctrl-C. Both carry the result so far.
     """
-    _check_model(pipeline, model)
+    if not isinstance(model, Model):
+        raise ValueError(
+            f"`model` is {type(model).__name__}: wrap the network in `Model(network)`."
+        )
+    require_key(key)
+    pipeline.space.check(model)
     return resume(
         pipeline,
         initial_state(pipeline, model, optimiser, key=key, trigger=trigger),
@@ -208,6 +216,10 @@ def resume(
 
     The others are those of `fit`, and so are the returned value and the errors.
     """
+    if not isinstance(state, TrainState):
+        raise ValueError(
+            f"`state` is {state!r}: give the `state` that `fit` or `resume` returned."
+        )
     run = _Run(
         pipeline, optimiser, trigger, state, oracle, pseudo_steps, metrics, callbacks
     )
@@ -248,24 +260,38 @@ def _or_default(trigger: AbstractTrigger | None) -> AbstractTrigger:
     return EveryN(1000) if trigger is None else trigger
 
 
-def _check_model(pipeline: SelectionPipeline, model: Model) -> None:
-    """Evaluate every operator once, abstractly: shape mistakes surface here."""
-    if not isinstance(model, Model):
+_OWN_COLUMNS = ("step", "loss", "loss/", "coefficient/", "seconds_")
+
+
+def _check_metrics(metrics: Metrics | None, model: Model) -> Callable | None:
+    """The compiled metrics, after a look at the names and shapes that they return."""
+    if metrics is None:
+        return None
+    compiled = eqx.filter_jit(metrics)
+    values = eqx.filter_eval_shape(compiled, model)
+    if not isinstance(values, Mapping):
         raise ValueError(
-            f"`model` is {type(model).__name__}: wrap the network in `Model(network)`."
+            f"`metrics` returns {values!r}: return numbers by name, as a dict."
         )
-    space = pipeline.space
-    x = jax.ShapeDtypeStruct((space.dim,), model.dtype)
-    label = jax.ShapeDtypeStruct((space.rows,), model.dtype)
-    for component in space.components:
-        eqx.filter_eval_shape(component.residual, model, x, label)
+    for name, value in values.items():
+        if getattr(value, "shape", ()) != ():
+            raise ValueError(
+                f"`metrics` returns shape {value.shape} as {name!r}: return one number."
+            )
+        if name in _OWN_COLUMNS or name.startswith(_OWN_COLUMNS[2:]):
+            raise ValueError(
+                f"`metrics` returns {name!r}, which is a column of the history "
+                "already: give it another name."
+            )
+    return compiled
 
 
 class _Stop(Exception):
-    """Leaves the loop early, with the reason."""
+    """Leaves the loop early: how it ended, and in which words if others than usual."""
 
-    def __init__(self, result: RESULTS):
+    def __init__(self, result: RESULTS, message: str | None = None):
         self.result = result
+        self.message = RESULTS[result] if message is None else message
 
 
 class _Run:
@@ -287,9 +313,15 @@ class _Run:
         self.trigger: AbstractTrigger = _or_default(trigger)
         self.state: TrainState = state
         self.oracles = oracles_by_name(pipeline.space, oracle, self._may_ask())
-        self.pseudo_steps = _check_pseudo_steps(pseudo_steps)
+        self.pseudo_steps = require_integer(
+            "pseudo_steps",
+            pseudo_steps,
+            0,
+            "look 0 steps ahead or more; the paper takes 100",
+        )
         self.looks_ahead = looks_at_labels(pipeline)
-        self.metrics = eqx.filter_jit(metrics) if metrics is not None else None
+        self.metrics = _check_metrics(metrics, state.model)
+        self.why: str | None = None
         self.callbacks = callbacks
         self.seconds = {"training": 0.0, "selecting": 0.0}
         self.training_rows: list[dict] = []
@@ -297,19 +329,24 @@ class _Run:
         self.points: list = []
 
     def go(self, steps, report_every, throw) -> FitResult:
-        _check_steps(steps, report_every)
-        report_every = report_every or max(1, steps // 100)
+        steps = require_integer("steps", steps, 1, "take at least 1 step")
+        if report_every is None:
+            report_every = max(1, steps // 100)
+        report_every = require_integer(
+            "report_every", report_every, 1, "report every 1 step or more"
+        )
         self.end = int(self.state.step) + steps
-        result, failure = RESULTS.successful, None
+        end, cause = _Stop(RESULTS.successful), None
         try:
             self._loop(report_every)
         except _Stop as stop:
-            result = stop.result
+            end = stop
         except OracleError as error:
-            result, failure = RESULTS.oracle_failed, error
+            end = _Stop(RESULTS.oracle_failed, f"{error} {_RESUME}")
+            cause = error.__cause__
         except KeyboardInterrupt:
-            result = RESULTS.interrupted
-        return self._finish(result, failure, throw)
+            end = _Stop(RESULTS.interrupted)
+        return self._finish(end, cause, throw)
 
     def _loop(self, report_every: int) -> None:
         self._measure()  # what an earlier run has left
@@ -320,22 +357,24 @@ class _Run:
             phase, step = int(self.state.phase_steps), int(self.state.step)
             look = step + self.trigger.next_look(phase) - phase
             report = (step // report_every + 1) * report_every
-            self._train(min(look, report, self.end))
+            refused = self._train(min(look, report, self.end))
             step = int(self.state.step)
             if step == look:
                 self._ask_trigger()
+            if refused and not self.state.due:
+                self._due("refused", self.state.drift)
             if step == report or step == self.end:
                 self._report()
 
     def _select(self) -> None:
         """Selection phase: a new training set, layout and reference for the trigger."""
-        begin, state = time.perf_counter(), self.state
+        begin, state, reason = time.perf_counter(), self.state, self._reason()
         select_key, trigger_key, _ = _round_keys(state.key, state.selection.round)
         selection, info = _select(
             self.pipeline, state.model, state.selection, select_key, self._future()
         )
         if info.result != RESULTS.successful:
-            raise _Stop(info.result)
+            raise _Stop(info.result, failure(self.pipeline, info))
         counts = np.asarray(info.counts)
         layout, layouts = choose_layout(
             np.asarray(state.layouts),
@@ -361,7 +400,7 @@ class _Run:
             layout=np.asarray(layout, np.int32),
         )
         jax.block_until_ready(self.state.selection)
-        self._record_round(info, time.perf_counter() - begin)
+        self._record_round(info, reason, time.perf_counter() - begin)
 
     def _future(self) -> Model:
         """The model some steps ahead, on the current training set: for pseudo-labels.
@@ -415,8 +454,12 @@ class _Run:
         sizes = (self.pipeline.budget, self.pipeline.experimental_capacity)
         return np.array(sizes, np.int32)[self.pipeline.space.group_of_kind]
 
-    def _train(self, until: int) -> None:
-        """Training phase, up to the step where somebody wants to look."""
+    def _train(self, until: int) -> bool:
+        """Training phase, up to the step where somebody wants to look.
+
+        Returns whether the optimiser has refused the last step: then it needs other
+        points. If it refuses the first step on points just chosen, the run ends.
+        """
         begin, state = time.perf_counter(), self.state
         steps = until - int(state.step)
         model, optimiser, report = self._steps(state, steps)
@@ -428,8 +471,10 @@ class _Run:
         self._advance(model, optimiser, int(report.done))
         self.seconds["training"] += time.perf_counter() - begin
         self.last: PhaseReport = report
-        if report.info.refused:
+        refused = bool(report.info.refused)
+        if refused and int(self.state.phase_steps) == 1:
             raise _Stop(RESULTS.refused)
+        return refused
 
     def _steps(self, state: TrainState, steps: int):
         return train(
@@ -459,21 +504,36 @@ class _Run:
         due, drift = self.trigger(
             state.trigger, self.pipeline.space, state.model, int(state.phase_steps)
         )
-        self.state = eqx.tree_at(
-            lambda s: (s.due, s.drift),
-            state,
-            (np.asarray(due), np.asarray(drift, np.float32)),
-        )
+        self._due(due, drift)
         self.seconds["selecting"] += time.perf_counter() - begin
 
-    def _record_round(self, info: SelectionInfo, seconds: float) -> None:
+    def _due(self, why: str | bool, drift) -> None:
+        """Remember whether to select next, and why."""
+        self.why = why if isinstance(why, str) else "trigger"
+        self.state = eqx.tree_at(
+            lambda s: (s.due, s.drift),
+            self.state,
+            (np.asarray(bool(why)), np.asarray(drift, np.float32)),
+        )
+
+    def _reason(self) -> str:
+        """Why points are selected now. The state does not say: where an earlier run has
+        found it out, the trigger is asked once more."""
+        state, phase = self.state, int(self.state.phase_steps)
+        if int(state.selection.round) == 0:
+            return "first"
+        if self.why is None and self.trigger.next_look(phase - 1) == phase:
+            self._ask_trigger()
+        return self.why or "refused"
+
+    def _record_round(self, info: SelectionInfo, reason: str, seconds: float) -> None:
         self.seconds["selecting"] += seconds
         state, names = self.state, self.pipeline.space.names
-        _warn_of_empty_kinds(self.pipeline, np.asarray(info.counts), int(state.step))
+        _warn(self.pipeline, info, int(state.step))
         row = {
             "round": int(state.selection.round),
             "step": int(state.step),
-            "reason": "first" if int(state.selection.round) == 1 else "trigger",
+            "reason": reason,
             "drift": float(state.drift),
             "seconds": seconds,
             **_by_kind("count", names, info.counts),
@@ -512,19 +572,16 @@ class _Run:
             raise _Stop(RESULTS.successful)
 
     def _finish(
-        self, result: RESULTS, failure: OracleError | None, throw: bool
+        self, end: _Stop, cause: BaseException | None, throw: bool
     ) -> FitResult:
         history = History(
             columns(self.training_rows), columns(self.round_rows), self.points
         )
-        message, cause = RESULTS[result], None
-        if failure is not None:
-            message, cause = f"{failure} {_RESUME}", failure.__cause__
-        done = FitResult(self.state.model, history, self.state, result, message)
-        if throw and result == RESULTS.interrupted:
+        done = FitResult(self.state.model, history, self.state, end.result, end.message)
+        if throw and end.result == RESULTS.interrupted:
             raise TrainingInterrupted(done)
-        if throw and result != RESULTS.successful:
-            raise TrainingError(message, done) from cause
+        if throw and end.result != RESULTS.successful:
+            raise TrainingError(end.message, done) from cause
         return done
 
 
@@ -539,14 +596,30 @@ def _round_keys(key: PRNGKeyArray, number) -> tuple[PRNGKeyArray, ...]:
     return tuple(jax.random.split(jax.random.fold_in(key, number), 3))
 
 
-def _warn_of_empty_kinds(pipeline, counts, step: int) -> None:
-    names, groups = pipeline.space.names, pipeline.space.group_of_kind
-    for name, count in zip(names, np.where(groups == 0, counts, 1), strict=True):
-        if count == 0:
+def _warn(pipeline: SelectionPipeline, info: SelectionInfo, step: int) -> None:
+    """Of collocation kinds that have no points, and of candidates that cannot be
+    chosen."""
+    space, counts = pipeline.space, np.asarray(info.counts)
+    advice = (
+        "`min_per_kind=1` prevents this"
+        if pipeline.min_per_kind == 0
+        else "the pool offered no candidate of it"
+    )
+    for kind in np.flatnonzero((space.group_of_kind == 0) & (counts == 0)):
+        _log.warning(
+            "no training point of kind %r was chosen at step %d: its loss is 0 until "
+            "the next round. %s.",
+            space.names[kind],
+            step,
+            advice,
+        )
+    for kind, number in enumerate(info.unusable.tolist()):
+        if number:
             _log.warning(
-                "no training point of kind %r was chosen at step %d: its loss is 0 "
-                "until the next round. `min_per_kind=1` prevents this.",
-                name,
+                "%d candidates of kind %r had no finite embedding at step %d and could "
+                "not be chosen.",
+                number,
+                space.names[kind],
                 step,
             )
 
@@ -562,21 +635,3 @@ def _by_kind(prefix: str, names, values) -> dict[str, Any]:
 
 def _numbers(values: Mapping[str, Array]) -> dict[str, float]:
     return {name: float(value) for name, value in values.items()}
-
-
-def _check_steps(steps: int, report_every: int | None) -> None:
-    if steps < 1:
-        raise ValueError(f"`steps` is {steps}: take at least 1 step.")
-    if report_every is not None and report_every < 1:
-        raise ValueError(
-            f"`report_every` is {report_every}: report every 1 step or more."
-        )
-
-
-def _check_pseudo_steps(steps: int) -> int:
-    if steps < 0:
-        raise ValueError(
-            f"`pseudo_steps` is {steps}: look 0 steps ahead or more; the paper takes "
-            "100."
-        )
-    return steps

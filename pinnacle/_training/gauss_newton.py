@@ -66,7 +66,8 @@ class GaussNewton(AbstractResidualOptimiser):
     - `factor`: by which the damping changes, > 1; a refused step makes it 10 × larger.
     - `momentum`: m, from 0 to below 1.
     - `lengths`: how many step lengths 1, ½, ¼, … are tried (in parallel).
-    - `patience`: so many refusals in a row end the run.
+    - `patience`: after so many refusals in a row it asks for other points; `fit` ends
+      the run if the next step is refused, too.
     - `iterations`: `None` forms J and solves by Cholesky; a number solves by that many
       conjugate gradient iterations at most, with products of J only.
     - `form`: `"dual"`, `"primal"`, or `"auto"` for the smaller of the two.

@@ -17,8 +17,9 @@ class History:
     - `training`: one row a report: `step`, `seconds_training` and `seconds_selecting`
       (both cumulated), `loss` and `loss/<kind>`, the metrics, the unknown coefficients,
       and what the optimiser reports.
-    - `rounds`: one row a selection: `round`, `step`, `reason`, `drift`, `seconds`,
-      and by kind `count/…`, `new/…`, `share/…` (share of the pool's score).
+    - `rounds`: one row a selection: `round`, `step`, `reason` (`"first"`, `"period"`,
+      `"drift"`, or `"refused"` by the optimiser), `drift`, `seconds`, and by kind
+      `count/…`, `new/…`, `share/…` (share of the pool's score).
     - `points`: the training set after each selection.
     """
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from .._misc import require_integer
 from .._model import Model
 from .._ntk.jacobian import Rows
 from .._sampler.uniform import Uniform
@@ -36,8 +37,11 @@ class AbstractTrigger(eqx.Module):
     @abc.abstractmethod
     def __call__(
         self, state: PyTree, space: AugmentedSpace, model: Model, steps: int
-    ) -> tuple[bool, Float[Array, ""]]:
-        """Whether to select now, and the NTK's relative drift (NaN if not measured)."""
+    ) -> tuple[str | bool, Float[Array, ""]]:
+        """Whether to select now, and the NTK's relative drift (NaN if not measured).
+
+        Instead of `True` it may be a word that says why, for the history.
+        """
 
 
 class EveryN(AbstractTrigger):
@@ -51,8 +55,7 @@ class EveryN(AbstractTrigger):
     n: int = eqx.field(static=True)
 
     def __check_init__(self):
-        if self.n < 1:
-            raise ValueError(f"`n` is {self.n}: select every 1 step or more.")
+        require_integer("n", self.n, 1, "select every 1 step or more")
 
     def init(self, space, model, *, key):
         del space, model, key
@@ -62,7 +65,7 @@ class EveryN(AbstractTrigger):
 
     def __call__(self, state, space, model, steps):
         del state, space, model
-        return steps % self.n == 0, jnp.asarray(jnp.nan)
+        return "period" if steps % self.n == 0 else False, jnp.asarray(jnp.nan)
 
 
 class NTKDrift(AbstractTrigger):
@@ -75,18 +78,17 @@ class NTKDrift(AbstractTrigger):
     - `delta`: δ, default 0.5.
     - `every`: steps between two looks.
     - `points`: check points of each kind, drawn uniformly at the start of the phase.
+    - `coefficients`: whether the unknown coefficients count as parameters of the NTK.
     """
 
     delta: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=0.5)
     every: int = eqx.field(static=True, default=1000)
     points: int = eqx.field(static=True, default=200)
+    coefficients: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
-        if self.every < 1 or self.points < 1:
-            raise ValueError(
-                f"`every` is {self.every} and `points` {self.points}: both must be at "
-                "least 1."
-            )
+        require_integer("every", self.every, 1, "look every 1 step or more")
+        require_integer("points", self.points, 1, "give at least 1 check point a kind")
         if not isinstance(self.delta, Tracer) and not float(self.delta) >= 0:
             raise ValueError(
                 f"`delta` is {self.delta}: give a relative change of the NTK ≥ 0; 0.5 "
@@ -94,7 +96,7 @@ class NTKDrift(AbstractTrigger):
             )
 
     def init(self, space, model, *, key):
-        return key, _check_kernel(space, model, self.points, key)
+        return key, self._kernel(space, model, key)
 
     def next_look(self, steps: int) -> int:
         return (steps // self.every + 1) * self.every
@@ -102,10 +104,13 @@ class NTKDrift(AbstractTrigger):
     def __call__(self, state, space, model, steps):
         del steps
         key, reference = state
-        now = _check_kernel(space, model, self.points, key)
+        now = self._kernel(space, model, key)
         norm = jnp.linalg.norm(reference)
         drift = jnp.linalg.norm(now - reference) / jnp.where(norm > 0, norm, 1)
-        return bool(drift >= self.delta), drift
+        return "drift" if drift >= self.delta else False, drift
+
+    def _kernel(self, space, model, key) -> Float[Array, "n n"]:
+        return _check_kernel(space, model, self.points, self.coefficients, key)
 
 
 class Either(AbstractTrigger):
@@ -140,9 +145,9 @@ class Either(AbstractTrigger):
 
 
 @eqx.filter_jit
-def _check_kernel(space, model, points, key) -> Float[Array, "n n"]:
+def _check_kernel(space, model, points, coefficients, key) -> Float[Array, "n n"]:
     """Θ on `points` uniform check points of each kind."""
     pool = CandidatePool((points,) * len(space.components), Uniform(), everywhere=False)
     blocks = pool.draw(space, model.dtype, key=key)
-    J = Rows(space, model, coefficients=False, chunk=None).stacked(blocks)
+    J = Rows(space, model, coefficients=coefficients, chunk=None).stacked(blocks)
     return J @ J.T
