@@ -79,11 +79,16 @@ def load(path: Path, like: Tree) -> Tree:
     saved = header["leaves"]
     _check_same(path, saved, [_describe(*named) for named in _leaves(like)])
     sizes = [entry["bytes"] for entry in saved]
-    if len(data) != sum(sizes) or zlib.crc32(data) != header["checksum"]:
+    if len(data) != sum(sizes):
         raise ValueError(
             f"{str(path)!r} is truncated or damaged: it holds {len(data)} bytes of "
             f"arrays where {sum(sizes)} were written. Use an older checkpoint, or run "
             "again."
+        )
+    if zlib.crc32(data) != header["checksum"]:
+        raise ValueError(
+            f"{str(path)!r} is damaged: its checksum does not fit its bytes. Use an "
+            "older checkpoint, or run again."
         )
     starts = np.cumsum([0, *sizes[:-1]]).tolist()
     arrays = iter(

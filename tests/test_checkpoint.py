@@ -98,7 +98,7 @@ def test_damaged(saved):
     data = bytearray(saved.read_bytes())
     data[-1] ^= 1
     saved.write_bytes(bytes(data))
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(ValueError, match="is damaged: its checksum"):
         load(saved, _tree())
 
 

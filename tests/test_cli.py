@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -161,6 +162,9 @@ def test_analyse_needs_a_model(tmp_path):
     result = pinnacle("analyse", tmp_path)
     assert result.exit_code == 2
     assert "has no model.eqx" in result.output
+    result = pinnacle("analyse", tmp_path, "--resolution", 0)
+    assert result.exit_code == 2
+    assert "`resolution` is 0" in result.output
 
 
 # Data files
@@ -338,6 +342,20 @@ def test_nonfinite_loss(tmp_path):
         (("burgers", "--learning-rate", "-1"), "`learning_rate` is -1"),
         (("burgers", "--pool", "0", "0"), "`sizes` of the pool"),
         (("burgers", "--width", "0"), "`width` is 0"),
+        (("burgers", "--pool", "20", "0"), "0 candidate(s) of kind 'ic'"),
+        (("burgers", "--seed", str(2**32)), "`seed` is 4294967296: give less than"),
+        (("burgers", "--pde-share", "-1"), "`pde_share` is -1.0: give a share from"),
+        (("burgers", "--pde-share", "0.5"), "'pinnacle-k' has no fixed shares"),
+        (("burgers", "--sample", "1"), "`sample` is given, but no `data`"),
+        (("burgers", "--source-steps", "9"), "begins with an untrained network"),
+        (
+            ("burgers", "--method", "uniform", "--estimator", "exact"),
+            "method 'uniform' does not score by the NTK",
+        ),
+        (
+            ("burgers", "--method", "pinnacle-k-no-cross-no-cross"),
+            "the ablation 'no-cross' twice",
+        ),
         (("--config", "nowhere.json"), "cannot read the configuration 'nowhere.json'"),
         (("--config", "c.json", "--preset", "quick"), "exclude each other"),
     ],
@@ -378,7 +396,7 @@ def test_incomplete_config(tmp_path):
 
 
 def test_an_existing_folder_stays(tmp_path):
-    kept = tmp_path / "notes.txt"
+    kept, drawn = tmp_path / "notes.txt", tmp_path / "figures" / "mine.png"
     kept.write_text("mine")
     words = ("run", "diffusion", *TINY, "--steps", 10, "--method", "uniform")
     words = (*words, "--no-figures")
@@ -387,11 +405,56 @@ def test_an_existing_folder_stays(tmp_path):
     assert "--overwrite" in result.output
     assert os.listdir(tmp_path) == ["notes.txt"]
 
+    (tmp_path / "config.json").write_text('{"mine": 1}')
+    result = pinnacle(*words, "--out", tmp_path, "--overwrite")
+    assert result.exit_code == 2
+    assert "holds no run" in result.output
+    assert (tmp_path / "config.json").read_text() == '{"mine": 1}'
+
+    (tmp_path / "config.json").write_text('{"problem": "kdv", "method": "uniform"}')
     (tmp_path / "summary.json").write_text("old")
+    drawn.parent.mkdir()
+    drawn.write_text("mine")
+    (drawn.parent / "solution.png").write_text("old")
     result = pinnacle(*words, "--out", tmp_path, "--overwrite")
     assert result.exit_code == 0, result.output
     assert kept.read_text() == "mine"
+    assert os.listdir(drawn.parent) == ["mine.png"]
     assert json.loads((tmp_path / "summary.json").read_text())["steps"] == 10
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    out = ("--out", tmp_path / "file" / "run")
+    for words in (("run", "diffusion", *TINY), ("reproduce", "--jobs", 0)):
+        result = pinnacle(*words, *out)
+        assert result.exit_code == 2
+        assert "error: " in result.output
+        assert isinstance(result.exception, SystemExit), "no traceback"
+
+
+def test_resume_goes_on_with_the_run_that_was_begun(finished, tmp_path, monkeypatch):
+    out = tmp_path / "copy"
+    shutil.copytree(finished[0], out)
+    there = []
+    monkeypatch.setattr(
+        cli, "_train", lambda *_: there.append((out / "summary.json").exists())
+    )
+    assert pinnacle("resume", out, "--steps", 5).exit_code == 0
+    assert there == [False], "the summary of the earlier run is gone"
+
+    record = json.loads((out / "config.json").read_text())
+    (out / "config.json").write_text(json.dumps({**record, "method": "rad"}))
+    result = pinnacle("resume", out, "--steps", 5)
+    assert result.exit_code == 2
+    assert "was edited after the run had begun" in result.output
+
+
+@pytest.mark.parametrize("seeds", [0, -2])
+def test_reproduce_with_no_seeds(seeds, tmp_path):
+    result = pinnacle("reproduce", "--seeds", seeds, "--out", tmp_path / "none")
+    assert result.exit_code == 2
+    assert f"`seeds` is {seeds}" in result.output
 
 
 def test_resume_needs_a_run(tmp_path):

@@ -128,6 +128,8 @@ def test_counts_add_up_to_the_budget(budget):
     sizes = make("uniform", settings=settings).pipeline.pool.sizes
     assert sum(sizes) == budget
     exact = np.array([0.8, 0.1, 0.1]) * budget
+    if exact.min() < 1:  # every kind has a point
+        exact = np.array([budget - 2, 1, 1])
     assert np.all(np.abs(np.array(sizes) - exact) < 1)
 
 

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from .. import plotting
 from .._checkpoint import load
+from .._misc import require_integer
 from .._model import Model
 from ..problems import Reference
 from .config import from_dict, load_config
@@ -36,8 +37,11 @@ def analyse(path: pathlib.Path, resolution: int = 24, stages: int = 4) -> list[s
 
     **Returns:**
 
-    The names of the files. Raises `ValueError` if the folder holds no model.
+    The names of the files. Raises `ValueError` if the folder holds no model, and for
+    numbers that are too small.
     """
+    require_integer("resolution", resolution, 2, "give the points along an axis")
+    require_integer("stages", stages, 1, "show 1 stage or more")
     folder = RunFolder(path)
     if not (folder / "model.eqx").is_file():
         raise ValueError(

@@ -20,7 +20,14 @@ from .about import versions
 from .analyse import analyse as draw_analysis
 from .cache import VARIABLE, CompileClock, enable_cache
 from .catalogue import DTYPES, OPTIMISERS, PROBLEMS, SCHEDULES
-from .config import RunConfig, from_dict, load_config, make_config, save_config
+from .config import (
+    RunConfig,
+    check_used,
+    from_dict,
+    load_config,
+    make_config,
+    save_config,
+)
 from .folder import RunFolder
 from .methods import ESTIMATORS, METHODS
 from .reached import has_reached
@@ -90,7 +97,10 @@ def run(
     select_every: Annotated[int | None, _option("Steps between two rounds.")] = None,
     pool: Annotated[
         tuple[int, int] | None,
-        _option("Candidates for each PDE, and for each condition."),
+        typer.Option(
+            help="Candidates for each PDE, and for each condition.",
+            metavar="PDE CONDITION",
+        ),
     ] = None,
     pde_share: Annotated[
         float | None, _option("Share of PDE points, in methods with fixed shares.")
@@ -159,6 +169,7 @@ def run(
         changes["data"] = str(data.resolve())
     with _status():
         settings = _settings(config, preset, changes)
+        check_used(settings, changes)
         folder = RunFolder(out or _default_folder(settings))
         with precision(settings):
             experiment = _prepare(settings, no_cache)
@@ -186,6 +197,7 @@ def resume(
             experiment = _prepare(settings, no_cache)
             state = load(where / "checkpoint.eqx", experiment.like())
             settings = _extended(settings, int(state.step), steps)
+            (where / "summary.json").unlink(missing_ok=True)
             save_config(where / "config.json", settings, versions=versions())
             experiment = dataclasses.replace(experiment, config=settings)
             _train(experiment, where, not no_figures, state)
@@ -289,7 +301,7 @@ def _saved_settings(folder: pathlib.Path) -> RunConfig:
             f"{str(folder)!r} has no {' and no '.join(missing)}: give the folder of a "
             "run that has made a checkpoint."
         )
-    return from_dict(load_config(folder / "config.json"))
+    return from_dict(load_config(folder / "config.json", edited=False))
 
 
 def _extended(settings: RunConfig, done: int, steps: int | None) -> RunConfig:
@@ -339,7 +351,7 @@ def _train(
 
         done = train(experiment, [recorder, stop], state, model)
     trained = time.perf_counter()
-    recorder.save(done.state)
+    recorder.save(done.state, done.model)
     figures = recorder.figures(done.model) if draw else []
     seconds = {
         "reference": solved - begin,
@@ -371,9 +383,7 @@ def _summary(
     return {
         "problem": experiment.config.problem,
         "method": experiment.config.method,
-        "result": "successful"
-        if done.result == RESULTS.successful
-        else RESULTS[done.result],
+        "result": done.message or "successful",
         "steps": int(done.state.step),
         "rounds": len(recorder.rounds),
         "loss": last.get("loss"),
@@ -391,8 +401,8 @@ def _seconds(recorder: Recorder) -> dict[str, float]:
 def _exit(done: FitResult) -> None:
     if done.result == RESULTS.successful:
         return
-    where, why = int(done.state.step), RESULTS[done.result]
-    errors.print(f"[red]stopped at step {where}:[/] {escape(why)}", soft_wrap=True)
+    where, why = int(done.state.step), escape(done.message)
+    errors.print(f"[red]stopped at step {where}:[/] {why}", soft_wrap=True)
     interrupted = done.result == RESULTS.interrupted
     raise typer.Exit(INTERRUPTED if interrupted else FAILED)
 
@@ -402,7 +412,7 @@ def _status() -> Iterator[None]:
     """Mistakes of the user as a message and an exit status, without a traceback."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         errors.print(f"[red]error:[/] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:

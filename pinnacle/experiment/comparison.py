@@ -101,7 +101,9 @@ class Comparison:
         - `seeds`: how many, default the paper's at its scale, 3 for quick runs.
         """
         check_name("preset", scale, SCALES)
-        count = seeds or _SEEDS.get(scale, self.seeds)
+        count = _SEEDS.get(scale, self.seeds) if seeds is None else seeds
+        if count < 1:
+            raise ValueError(f"`seeds` is {count}: give at least 1.")
         return [
             Unit(self.name, row.label, self._config(row, scale, seed))
             for seed in range(count)

@@ -2,10 +2,12 @@
 
 import dataclasses
 import functools
+import hashlib
 import json
 import os
 import pathlib
 import typing
+from collections.abc import Collection
 from typing import Any
 
 from ..problems import PERIODICITY
@@ -20,7 +22,13 @@ from .catalogue import (
     suggestion,
 )
 from .folder import RunFolder
-from .methods import ESTIMATORS, MethodSettings
+from .methods import (
+    ESTIMATORS,
+    MethodSettings,
+    check_method,
+    has_fixed_shares,
+    uses_ntk,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -128,6 +136,12 @@ def _check_numbers(config: RunConfig) -> None:
         value = getattr(config, name)
         if value is not None and value < least:
             raise ValueError(f"`{name}` is {value}: give at least {least}.")
+    if config.seed >= 2**32:  # of more, JAX would take the lowest 32 bits
+        raise ValueError(f"`seed` is {config.seed}: give less than 2**32.")
+    if not 0 <= config.pde_share <= 1:
+        raise ValueError(
+            f"`pde_share` is {config.pde_share}: give a share from 0 to 1."
+        )
     if not 0 < config.learning_rate < float("inf"):
         raise ValueError(
             f"`learning_rate` is {config.learning_rate}: give a positive number."
@@ -137,6 +151,30 @@ def _check_numbers(config: RunConfig) -> None:
             f"`new` is {config.new}, more than the budget of {config.budget}: a round "
             "replaces at most all points."
         )
+
+
+def check_used(config: RunConfig, given: Collection[str]) -> None:
+    """Raise `ValueError` if a field that somebody gave changes nothing."""
+    problem, method = config.problem, config.method
+    check_method(method)
+    uses = {
+        "pde_share": (
+            lambda: has_fixed_shares(method),
+            f"method {method!r} has no fixed shares",
+        ),
+        "estimator": (
+            lambda: uses_ntk(method),
+            f"method {method!r} does not score by the NTK",
+        ),
+        "sample": (lambda: config.data is not None, "no `data` is given"),
+        "source_steps": (
+            lambda: PROBLEMS[problem]().source is not None,
+            f"problem {problem!r} begins with an untrained network",
+        ),
+    }
+    for name, (used, why) in uses.items():
+        if name in given and not used():
+            raise ValueError(f"`{name}` is given, but {why}: leave it out.")
 
 
 def make_config(
@@ -232,15 +270,22 @@ def _typed(field: dataclasses.Field, value: Any) -> Any:
 
 def save_config(path: str | os.PathLike, config: RunConfig, **about) -> None:
     """Write a configuration as JSON, with what else is worth knowing under `about`."""
-    record = {**dataclasses.asdict(config), "about": about}
+    fields = dataclasses.asdict(config)
+    record = {**fields, "about": {**about, "settings": _digest(fields)}}
     path = pathlib.Path(path)
     RunFolder(path.parent).write_json(path.name, record)
 
 
-def load_config(path: str | os.PathLike) -> dict[str, Any]:
+def _digest(fields: dict[str, Any]) -> str:
+    text = json.dumps(fields, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def load_config(path: str | os.PathLike, edited: bool = True) -> dict[str, Any]:
     """The fields in a file that `save_config` wrote.
 
-    Raises `ValueError` for a file that cannot be read as one.
+    Raises `ValueError` for a file that cannot be read as one and, unless `edited`, for
+    one that was changed since it was written.
     """
     try:
         record = json.loads(pathlib.Path(path).read_text())
@@ -250,5 +295,10 @@ def load_config(path: str | os.PathLike) -> dict[str, Any]:
         ) from error
     if not isinstance(record, dict):
         raise ValueError(f"the configuration {str(path)!r} is not a JSON object.")
-    record.pop("about", None)
+    about = record.pop("about", None) or {}
+    if not edited and about.get("settings", _digest(record)) != _digest(record):
+        raise ValueError(
+            f"{str(path)!r} was edited after the run had begun, whose checkpoint has "
+            "the settings from before: undo that, or begin a new run with --config."
+        )
     return record

@@ -17,7 +17,6 @@ import io
 import json
 import os
 import pathlib
-import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,27 +45,56 @@ class RunFolder:
         "summary.json",
     )
 
+    # In `figures/`, of a run and of its analysis; other files there are the user's.
+    FIGURES = (
+        *("solution", "curves", "points", "counts", "spectrum", "embedding"),
+        *("eigenfunctions-[0-9]*", "reconstruction-[0-9]*"),
+        *("reconstruction-true-[0-9]*", "reconstruction-errors", "coefficient-*"),
+    )
+
     def __truediv__(self, name: str) -> pathlib.Path:
         return self.path / name
 
     def create(self, overwrite: bool) -> None:
         """Make the folder.
 
-        Raises `ValueError` if something is there already, unless `overwrite`, which
-        removes the files of the earlier run and nothing else.
+        Raises `ValueError` if something is there already, unless it is a run and
+        `overwrite` is set: then the files of that run are removed and nothing else.
         """
+        path = str(self.path)
         if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"{str(self.path)!r} is not a folder: give another --out.")
+            raise ValueError(f"{path!r} is not a folder: give another --out.")
         if self.path.is_dir() and any(self.path.iterdir()):
             if not overwrite:
                 raise ValueError(
-                    f"the folder {str(self.path)!r} exists: give another --out, or "
-                    "--overwrite to replace the run in it."
+                    f"the folder {path!r} exists: give another --out, or --overwrite "
+                    "to replace the run in it."
                 )
-            for name in self.FILES:
-                (self / name).unlink(missing_ok=True)
-            shutil.rmtree(self / "figures", ignore_errors=True)
+            if not self._is_run():
+                raise ValueError(
+                    f"the folder {path!r} is not empty and holds no run that could be "
+                    "replaced (no config.json of one): give another --out."
+                )
+            self._remove()
         self.path.mkdir(parents=True, exist_ok=True)
+
+    def _is_run(self) -> bool:
+        try:
+            record = json.loads((self / "config.json").read_text())
+        except (OSError, ValueError):
+            return False
+        return isinstance(record, dict) and {"problem", "method"} <= set(record)
+
+    def _remove(self) -> None:
+        """Remove what a run and its analysis write."""
+        figures = self / "figures"
+        for name in self.FILES:
+            (self / name).unlink(missing_ok=True)
+        for name in self.FIGURES:
+            for figure in figures.glob(f"{name}.png"):
+                figure.unlink()
+        if figures.is_dir() and not any(figures.iterdir()):
+            figures.rmdir()
 
     def clean(self) -> None:
         """Remove what processes left that were killed while they wrote."""

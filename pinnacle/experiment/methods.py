@@ -117,6 +117,16 @@ def method_names() -> list[str]:
     return [*_BASELINES, *_PINNACLE, *ablated]
 
 
+def has_fixed_shares(name: str) -> bool:
+    """Whether a method splits its budget among the kinds by fixed shares."""
+    return (name in _BASELINES and name != "gradient-norm") or "-fixed-shares" in name
+
+
+def uses_ntk(name: str) -> bool:
+    """Whether a method scores candidates by the NTK."""
+    return name not in _BASELINES or name == "leverage"
+
+
 ABLATIONS = ("-no-retention", "-no-trigger", "-fixed-shares", "-no-cross")
 
 
@@ -134,13 +144,16 @@ def shares(space: AugmentedSpace, pde_share: float) -> tuple[float, ...]:
 
 
 def _fixed_counts(space, settings) -> list[int]:
-    """The budget split by the fixed shares, largest remainders first; for kinds that
-    are measured their pool."""
+    """The budget split by the fixed shares, largest remainders first, at least one
+    point to each kind; for kinds that are measured their pool."""
     exact = np.array(shares(space, settings.pde_share)) * settings.budget
     counts = np.floor(exact).astype(int)
     order = np.argsort(counts - exact, kind="stable")
     counts[order[: settings.budget - counts.sum()]] += 1
     measured = space.group_of_kind == 1
+    for kind in np.flatnonzero((counts == 0) & ~measured):
+        counts[np.argmax(counts)] -= 1
+        counts[kind] += 1
     return np.where(measured, settings.experimental_pool, counts).tolist()
 
 
@@ -301,6 +314,11 @@ def _ablations(name: str, base: str) -> frozenset[str]:
         ablation = next((a for a in ABLATIONS if rest.startswith(a)), None)
         if ablation is None:
             raise ValueError(_unknown(name))
+        if ablation in found:
+            raise ValueError(
+                f"`method` {name!r} has the ablation {ablation[1:]!r} twice: name it "
+                "once."
+            )
         found.add(ablation)
         rest = rest[len(ablation) :]
     return frozenset(found)

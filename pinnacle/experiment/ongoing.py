@@ -71,10 +71,8 @@ def finish(
             return Finished(recorder, state, RESULTS.successful)
     with clock:
         done = train(experiment, [recorder, stop], state, model)
-    recorder.save(done.state)
-    failed = done.result != RESULTS.successful
-    message = (done.message or RESULTS[done.result]) if failed else ""
-    return Finished(recorder, done.state, done.result, message)
+    recorder.save(done.state, done.model)
+    return Finished(recorder, done.state, done.result, done.message)
 
 
 class _Show:
