@@ -92,6 +92,7 @@ from ._space import (
 from ._training import (
     AbstractResidualOptimiser as AbstractResidualOptimiser,
     AbstractTrigger as AbstractTrigger,
+    Averaged as Averaged,
     Either as Either,
     EveryN as EveryN,
     FitResult as FitResult,

@@ -1,3 +1,4 @@
+from .averaged import Averaged as Averaged
 from .fit import (
     FitResult as FitResult,
     Progress as Progress,

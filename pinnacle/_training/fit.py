@@ -68,7 +68,7 @@ class Progress:
     **Attributes:**
 
     - `step`, `steps`: how far the run is, and where it ends.
-    - `model`: as trained so far.
+    - `model`: as trained so far; what the optimiser answers with, see `Averaged`.
     - `row`: the newest row of the history's table `training` or `rounds`.
     - `selection`: what the selection did, `None` after a report.
     - `state`: everything needed to go on from here. After a selection, new experimental
@@ -544,8 +544,14 @@ class _Run:
         self.points.append(jax.tree.map(np.asarray, state.selection.points))
         self._call_back(row, info)
 
+    def _answer(self) -> Model:
+        """The model to evaluate and to return."""
+        parameters, rest = self.state.model.partition()
+        parameters = self.optimiser.answer(parameters, self.state.optimiser)
+        return eqx.combine(parameters, rest)
+
     def _report(self) -> None:
-        state = self.state
+        state, model = self.state, self._answer()
         losses = np.asarray(self.last.loss_by_kind)
         row = {
             "step": int(state.step),
@@ -553,12 +559,9 @@ class _Run:
             "seconds_selecting": self.seconds["selecting"],
             "loss": float(losses.sum()),
             **_by_kind("loss", self.pipeline.space.names, losses),
-            **_numbers(self.metrics(state.model) if self.metrics else {}),
+            **_numbers(self.metrics(model) if self.metrics else {}),
             **_numbers(
-                {
-                    f"coefficient/{k}": c.value
-                    for k, c in state.model.coefficients.items()
-                }
+                {f"coefficient/{k}": c.value for k, c in model.coefficients.items()}
             ),
             **_numbers(self.last.info.details),
         }
@@ -567,7 +570,8 @@ class _Run:
 
     def _call_back(self, row, info) -> None:
         state = self.state
-        progress = Progress(int(state.step), self.end, state.model, row, info, state)
+        step, model = int(state.step), self._answer()
+        progress = Progress(step, self.end, model, row, info, state)
         if any([callback(progress) for callback in self.callbacks]):
             raise _Stop(RESULTS.successful)
 
@@ -577,7 +581,7 @@ class _Run:
         history = History(
             columns(self.training_rows), columns(self.round_rows), self.points
         )
-        done = FitResult(self.state.model, history, self.state, end.result, end.message)
+        done = FitResult(self._answer(), history, self.state, end.result, end.message)
         if throw and end.result == RESULTS.interrupted:
             raise TrainingInterrupted(done)
         if throw and end.result != RESULTS.successful:

@@ -57,6 +57,12 @@ class AbstractResidualOptimiser(eqx.Module):
         del parameters
         return state
 
+    def answer(self, parameters: PyTree, state: PyTree) -> PyTree:
+        """The parameters to evaluate and to return: θ, unless the optimiser has better
+        ones."""
+        del state
+        return parameters
+
 
 class Gradient(AbstractResidualOptimiser):
     """Any optax transformation on the gradient of ½‖rows‖².

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import optax
 
 from .. import problems
-from .._training import GaussNewton, lbfgs
+from .._training import Averaged, GaussNewton, lbfgs
 
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ SCHEDULES: dict[str, Callable[[float, int], optax.ScalarOrSchedule]] = {
 OPTIMISERS: dict[str, Callable[["RunConfig"], Any]] = {
     "adam": lambda config: optax.adam(learning_rate(config)),
     "lbfgs": lambda config: lbfgs(),
-    "gauss-newton": lambda config: GaussNewton(),
+    "gauss-newton": lambda config: Averaged(GaussNewton()),
 }
 
 DTYPES = ("float32", "float64")

@@ -109,7 +109,7 @@ class Recorder:
             self._round(progress)
         self.watch(progress)
         if time.monotonic() - self.saved_at > _SAVE_EVERY:
-            self.save(progress.state)
+            self.save(progress.state, progress.model)
 
     def _report(self, progress: Progress) -> None:
         row = dict(progress.row)
@@ -141,7 +141,7 @@ class Recorder:
     def _predict(self, model) -> np.ndarray:
         return np.asarray(predict(model, jax.numpy.asarray(self.reference.x)))
 
-    def save(self, state: TrainState) -> None:
+    def save(self, state: TrainState, model: Model) -> None:
         """Write all files but the figures and the summary."""
         folder = self.folder
         folder.write_rows("history.csv", self.training)
@@ -152,7 +152,7 @@ class Recorder:
             folder.write_arrays("snapshots.npz", self._series(self.snapshots))
             folder.write_arrays("stages.npz", self._series(self.stages))
         save(folder / "checkpoint.eqx", state)
-        save(folder / "model.eqx", state.model)
+        save(folder / "model.eqx", model)
         self.saved_at = time.monotonic()
 
     def _points(self) -> dict[str, np.ndarray]:
