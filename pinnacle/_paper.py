@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ._criterion import AbstractConvergenceCriterion, ConvergenceDegree
+from ._misc import require_integer
 from ._ntk import AbstractNTKEstimator, Nystrom
 from ._pipeline import SelectionPipeline
 from ._retention import AbstractRetentionPolicy, RandomRetention
@@ -61,9 +62,16 @@ def _compose(
     retention: AbstractRetentionPolicy | None = None,
     **sizes: int,
 ) -> SelectionPipeline:
+    require_integer("budget", budget, 1, "give a number of collocation points")
+    if isinstance(pool, CandidatePool):
+        raise ValueError(
+            "`pool` is a CandidatePool: give its `sizes` here and its `sampler` as "
+            "`sampler`, or compose a `SelectionPipeline` yourself."
+        )
     if pool is None:
         pool = [3 * budget if c.fills_domain else budget for c in space.components]
     new = max(1, budget // 3) if new is None else new
+    require_integer("new", new, 0, "give the points replaced in a round")
     return SelectionPipeline(
         space=space,
         pool=CandidatePool(pool, sampler or Uniform()),

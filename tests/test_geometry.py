@@ -25,6 +25,7 @@ from pinnacle._geometry import (
 )
 from pinnacle._geometry.box import as_floats, as_number
 from pinnacle._sampler import Sobol, Uniform
+from pinnacle.testing import check_domain
 
 
 class Disk(AbstractRegion):
@@ -185,6 +186,34 @@ def test_numbers_against_hand_computed_ones(name):
     assert domain.fixed_axes == fixed
     assert domain.time_axis == time
     assert len(domain.bounds[0]) == len(domain.bounds[1]) == dim
+
+
+@pytest.mark.parametrize("name", ["line-end", "plane-all", "rod-periodic", "drum-all"])
+def test_laws(name):
+    check_domain(DOMAINS[name][0])
+
+
+class Leaky(eqx.Module):
+    """A box that says something else about itself."""
+
+    lies: dict = eqx.field(static=True)
+
+    def __getattr__(self, name):
+        return self.lies.get(name, getattr(PLANE, name))
+
+
+@pytest.mark.parametrize(
+    ("lies", "message"),
+    [
+        ({"measure": 0.0}, "`measure` is 0"),
+        ({"from_unit": lambda unit: 4 * unit}, "leaves `bounds`"),
+        ({"contains": lambda x: x[:, 0] > 9}, "denies"),
+        ({"contains": lambda x: x[:, 0] > -9}, "accepts"),
+    ],
+)
+def test_the_laws_catch_what_is_wrong(lies, message, no_type_checks):
+    with pytest.raises(AssertionError, match=message):
+        check_domain(Leaky(lies))  # pyright: ignore
 
 
 def test_points_lie_inside_exactly(domain, both_precisions):

@@ -144,7 +144,10 @@ def on(operator, domain):
 @pytest.mark.parametrize(
     ("action", "message"),
     [
-        (lambda: PDE(heat, rows=0), "`rows` must be at least 1, got 0"),
+        (lambda: PDE(heat, rows=0), "`rows` is 0: give the number of equations"),
+        (lambda: PDE(heat, rows=1.5), "`rows` is 1.5"),  # pyright: ignore
+        (lambda: PDE(lambda u, x: None)(MODEL, POINT), "`PDE` returned NoneType"),
+        (lambda: PDE(lambda u, x: 1j * u(x)[0])(MODEL, POINT), "returned complex64"),
         (
             lambda: PDE(lambda u, x: u(x))(MODEL, POINT),
             "returned 3 rows, but `rows` is 1",
@@ -184,7 +187,7 @@ def on(operator, domain):
         (on(Periodic(X, 1.5), BOX.periodic(0)), "`period` 1.5 .* 1.0 long"),
     ],
 )
-def test_mistakes_are_named(action, message):
+def test_mistakes_are_named(action, message, no_type_checks):
     with pytest.raises(ValueError, match=message):
         action()
 

@@ -52,6 +52,7 @@ from pinnacle import (
 from pinnacle._oracle.labels import measure
 from pinnacle._pipeline import looks_at_labels
 from pinnacle._training import fit as _fit_function
+from pinnacle.testing import check_domain
 
 
 loop: Any = inspect.getmodule(_fit_function)
@@ -154,7 +155,7 @@ def test_a_finite_set_is_a_domain(both_precisions):
     dtype = np.float64 if both_precisions else np.float32
     rows = ROWS.astype(dtype)
     assert (domain.dim, domain.dof, domain.measure) == (2, 1, 7.0)
-    assert domain.bounds == (tuple(rows.min(0).tolist()), tuple(rows.max(0).tolist()))
+    assert domain.bounds == (tuple(ROWS.min(0).tolist()), tuple(ROWS.max(0).tolist()))
     assert domain.time_axis is None
     assert domain.fixed_axes == ()
     assert FiniteSet(ROWS * [1, 0]).fixed_axes == (1,)
@@ -168,6 +169,13 @@ def test_a_finite_set_is_a_domain(both_precisions):
     assert contains(jnp.asarray(x)).all()
     assert not contains(jnp.asarray(x + dtype(1e-3))).any()
     assert not contains(jnp.asarray(x[:, ::-1])).any()
+
+
+def test_a_finite_set_keeps_its_digits():
+    domain = FiniteSet(ROWS)  # made in float32
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(domain.locations, ROWS)
+    check_domain(domain)
 
 
 def test_a_table_of_collocation_points_fills_no_domain():

@@ -44,6 +44,7 @@ from pinnacle import (
     RandomRetention,
     Sampling,
     Uniform,
+    pinnacle_k,
     select_points,
 )
 from pinnacle._pipeline import _select
@@ -111,6 +112,22 @@ def rounds(paper, quick_compile):
 def test_static_mistakes(changes, message, no_type_checks):
     with pytest.raises(ValueError, match=message):
         pipeline(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pool": CandidatePool((9, 9, 9), Uniform())}, "`pool` is a CandidatePool"),
+        ({"pool": {"pde": 9}}, "`sizes` of the pool is {'pde': 9}"),
+        ({"budget": "a"}, "`budget` is 'a'"),
+        ({"budget": 12.5}, "`budget` is 12.5"),
+        ({"new": 2.5}, "`new` is 2.5"),
+        ({"new": 13}, "`new` must be at most the budget of 12"),
+    ],
+)
+def test_mistakes_of_the_paper_methods(changes, message, no_type_checks):
+    with pytest.raises(ValueError, match=message):
+        pinnacle_k(TRANSPORT, **{"budget": 12, **changes}).init()
 
 
 def test_mistakes_of_a_round(paper, no_type_checks):

@@ -3,13 +3,15 @@
 import dataclasses
 
 import equinox as eqx
+import jax.numpy as jnp
 import jax.random as jr
 import matplotlib
 import numpy as np
 import pytest
-from helpers import model, pipeline
+from helpers import MEASURED, model, pipeline
 
 from pinnacle import (
+    AbstractConvergenceCriterion,
     CandidatePool,
     ConvergenceDegree,
     Exact,
@@ -340,3 +342,20 @@ def test_embedding():
     drawn = sum(np.shape(c.get_offsets())[0] for c in _scatters(figure.axes[0])[1:])
     assert drawn == 5
     figure.canvas.draw()
+
+
+class OfTheMeasured(AbstractConvergenceCriterion):
+    """Every candidate is worth what the residuals of the last kind amount to."""
+
+    def __call__(self, info):
+        last = info.kind == jnp.max(info.kind)
+        size = jnp.sum(jnp.where(last[:, None], info.residual, 0) ** 2)
+        return jnp.broadcast_to(size, (info.kind.shape[0], 1))
+
+
+def test_measured_candidates_are_compared_with_pseudo_labels():
+    """The model's own values, not 0."""
+    of = plotting.embed(
+        pipeline(MEASURED, criterion=OfTheMeasured()), model(), 3, key=jr.key(0)
+    )
+    assert (of.score == 0).all()

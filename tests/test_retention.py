@@ -131,6 +131,12 @@ def test_bad_numbers(make, words):
         assert word in str(error.value)
 
 
+@pytest.mark.parametrize("kind", [RandomRetention, KeepBest])
+def test_a_round_replaces_at_most_the_budget(kind):
+    with pytest.raises(ValueError, match="`new` must be at most the budget of 4, got"):
+        kind(new=5).init(4)
+
+
 class _Broken(AbstractRetentionPolicy):
     decide: Callable = eqx.field(static=True)
 

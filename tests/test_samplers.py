@@ -11,6 +11,7 @@ from scipy import stats
 from scipy.stats import qmc
 
 from pinnacle._sampler import (
+    AbstractSampler,
     Grid,
     Halton,
     Hammersley,
@@ -24,6 +25,7 @@ from pinnacle._sampler.halton import PRIMES, places, radical_inverse
 from pinnacle._sampler.hammersley import hammersley
 from pinnacle._sampler.latin_hypercube import largest_correlation
 from pinnacle._sampler.sobol import MOST, direction_numbers, sobol_bits
+from pinnacle.testing import check_sampler
 
 
 SAMPLERS = {
@@ -51,11 +53,30 @@ def many(sampler, n, dim, count, seed=0):
     return np.asarray(jax.jit(jax.vmap(lambda k: sampler.unit(n, dim, key=k)))(keys))
 
 
-@pytest.mark.parametrize(("n", "dim"), SIZES)
-def test_exactly_n_points_of_the_cube(sampler, n, dim):
-    unit = many(sampler, n, dim, 1)[0]
-    assert unit.shape == (n, dim)
-    assert ((unit >= 0) & (unit < 1)).all()
+def test_laws(sampler):
+    check_sampler(sampler, sizes=SIZES)
+
+
+class Broken(AbstractSampler):
+    """Shifts, or adds a point."""
+
+    shift: float
+    more: int = 0
+
+    def unit(self, n, dim, *, key):
+        return Uniform().unit(n + self.more, dim, key=key) + self.shift
+
+
+@pytest.mark.parametrize(
+    ("sampler", "message"),
+    [
+        (Broken(0.9), "outside of"),
+        (Broken(0.0, more=1), r"0 points of 2 coordinates, it gave shape \(1, 2\)"),
+    ],
+)
+def test_the_laws_catch_what_is_wrong(sampler, message):
+    with pytest.raises(AssertionError, match=message):
+        check_sampler(sampler)
 
 
 def test_the_dtype_is_the_default(sampler, both_precisions):

@@ -113,6 +113,16 @@ def two_rows(u, x):
             "different dimensions, {'a': 2, 'b': 1}",
         ),
         (lambda: TRANSPORT.kind("pde2"), r"no component 'pde2'.*'pde', 'ic', 'bc'"),
+        (
+            lambda: AugmentedSpace(
+                [
+                    Component("a", Interval(0, 1), Dirichlet()),
+                    Component("b", Interval(0, 2).boundary(0, "upper"), Dirichlet()),
+                ]
+            ),
+            r"'b' lies in \(2.0,\) to \(2.0,\), outside of the domain of the equations",
+        ),
+        (lambda: Component("", STRIP, Dirichlet()), "`name` of a component is ''"),
         (lambda: CandidatePool((), Uniform()), r"`sizes` of the pool is \(\)"),
         (lambda: CandidatePool((3, -1), Uniform()), "`sizes` is -1"),
         (lambda: CandidatePool({"a": 3}, Uniform()), "`sizes` of the pool is"),  # pyright: ignore

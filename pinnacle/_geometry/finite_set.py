@@ -33,10 +33,11 @@ class FiniteSet(AbstractFiniteSet):
     **Raises:**
 
     `ValueError` unless `x` is a table of at least one row, all numbers are finite and
-    no two rows agree in JAX's default floating dtype.
+    no two rows agree in JAX's default floating dtype. The rows are kept as they are
+    given, and rounded where they are used in a lower precision.
     """
 
-    x: Float[Array, "N d"]
+    x: Float[np.ndarray, "N d"]
     lower: tuple[float, ...] = eqx.field(static=True)
     upper: tuple[float, ...] = eqx.field(static=True)
 
@@ -47,15 +48,15 @@ class FiniteSet(AbstractFiniteSet):
                 f"`x` has shape {table.shape}: give a table with one location a row, "
                 "shape (N, d); `x[:, None]` makes one of a list of numbers."
             )
-        table = table.astype(jnp.result_type(float))
-        _check_locations(table)
-        self.x = jnp.asarray(table)
+        table = table.astype(np.float64)
+        _check_locations(table.astype(jnp.result_type(float)))
+        self.x = table
         self.lower = tuple(table.min(axis=0).tolist())
         self.upper = tuple(table.max(axis=0).tolist())
 
     @property
     def locations(self) -> Float[Array, "N dim"]:
-        return self.x
+        return jnp.asarray(self.x)
 
     @property
     def dim(self) -> int:
@@ -80,10 +81,10 @@ class FiniteSet(AbstractFiniteSet):
     def from_unit(self, unit: Float[Array, "n dof"]) -> Float[Array, "n dim"]:
         count = self.x.shape[0]
         row = jnp.floor(unit[:, 0] * count).astype(jnp.int32)
-        return self.x[jnp.minimum(row, count - 1)].astype(unit.dtype)
+        return self.locations[jnp.minimum(row, count - 1)].astype(unit.dtype)
 
     def contains(self, x: Float[Array, "n dim"]) -> Bool[Array, " n"]:
-        table, here = self.x.astype(x.dtype), jnp.ones((), bool)
+        table, here = self.locations.astype(x.dtype), jnp.ones((), bool)
         for axis in range(self.dim):
             largest = max(abs(self.lower[axis]), abs(self.upper[axis]))
             slack = 8 * float(jnp.finfo(x.dtype).eps) * largest

@@ -16,7 +16,8 @@ class NoCross(AbstractNTKEstimator):
 
     **Arguments:**
 
-    - `estimator`: how each diagonal block is approximated.
+    - `estimator`: how each diagonal block is approximated. `Nystrom(n)` draws n
+      reference points of each kind here, not n in all.
     """
 
     estimator: AbstractNTKEstimator

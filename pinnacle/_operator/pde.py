@@ -5,7 +5,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
+from .._misc import require_integer
 from .base import AbstractOperator
 
 
@@ -20,7 +22,7 @@ class PDE(AbstractOperator):
     - `rows`: number of equations.
 
     **Raises:** `ValueError` for `rows` below 1, and when `fn` returns another number of
-    rows.
+    rows, or no real numbers.
     """
 
     fn: Any
@@ -31,8 +33,7 @@ class PDE(AbstractOperator):
         self.equations = rows
 
     def __check_init__(self):
-        if self.rows < 1:
-            raise ValueError(f"`rows` must be at least 1, got {self.rows!r}.")
+        require_integer("rows", self.rows, 1, "give the number of equations")
 
     @property
     def rows(self) -> int:
@@ -41,7 +42,7 @@ class PDE(AbstractOperator):
     def __call__(self, u, x):
         result = self.fn(u, x)
         parts = result if isinstance(result, tuple | list) else (result,)
-        parts = [jnp.atleast_1d(part) for part in parts]
+        parts = [_real(part) for part in parts]
         if any(part.ndim > 1 for part in parts):
             raise ValueError(
                 "the residual function of `PDE` must return numbers or arrays of "
@@ -55,3 +56,18 @@ class PDE(AbstractOperator):
                 "or return one entry for each equation."
             )
         return residual
+
+
+def _real(part: Any) -> Array:
+    """At least one-dimensional; raises `ValueError` for what is no real number."""
+    try:
+        array = jnp.atleast_1d(part)
+    except TypeError:
+        array = None
+    if array is None or not jnp.isrealobj(array):
+        found = type(part).__name__ if array is None else str(array.dtype)
+        raise ValueError(
+            f"the residual function of `PDE` returned {found}: return real numbers, "
+            "one for each equation."
+        )
+    return array

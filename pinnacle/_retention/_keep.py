@@ -55,6 +55,12 @@ def require_fraction_or_new(fraction: Array | None, new: Array | None) -> None:
     require(new, lambda n: n >= 0, "new", "a number of points ≥ 0")
 
 
+def require_new_in_budget(new: Array | None, budget: int) -> None:
+    """A round cannot replace more points than there are."""
+    wanted = f"at most the budget of {budget}"
+    require(new, lambda n: n <= budget, "new", wanted)
+
+
 def require(value: Array | None, holds: Callable, name: str, wanted: str) -> None:
     """Raise unless `holds(value)`; a traced value cannot be looked at and passes."""
     if value is None or isinstance(value, Tracer):

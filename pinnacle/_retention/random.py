@@ -11,6 +11,7 @@ from ._keep import (
     number_kept,
     ranks,
     require_fraction_or_new,
+    require_new_in_budget,
 )
 from .base import AbstractRetentionPolicy, Retained, TrainingSetInfo
 
@@ -39,7 +40,7 @@ class RandomRetention(AbstractRetentionPolicy):
         require_fraction_or_new(self.fraction, self.new)
 
     def init(self, budget: int) -> None:
-        return None
+        require_new_in_budget(self.new, budget)
 
     def retain(
         self, old: TrainingSetInfo, budget: int, state: None, *, key: PRNGKeyArray

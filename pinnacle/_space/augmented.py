@@ -41,7 +41,8 @@ class AugmentedSpace(eqx.Module):
 
     - `components`: the kinds. Their order fixes the meaning of `Points.kind`.
 
-    Raises `ValueError` for no components, repeated names or different dimensions.
+    Raises `ValueError` for no components, repeated names, different dimensions, or a
+    condition that lies outside of the domains of the equations.
     """
 
     components: tuple[Component, ...] = eqx.field(converter=tuple)
@@ -62,6 +63,7 @@ class AugmentedSpace(eqx.Module):
                 f"`components` live in different dimensions, {dims}: every domain must "
                 "have the coordinates of the whole problem (time included)."
             )
+        _check_places(self.components)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -197,6 +199,25 @@ class AugmentedSpace(eqx.Module):
         kinds = jnp.arange(len(self.components), dtype=jnp.int32)
         here = points.mask[None, :] & (points.kind[None, :] == kinds[:, None])
         return jnp.sum(here, axis=1, dtype=jnp.int32)
+
+
+def _check_places(components: Sequence[Component]) -> None:
+    """Conditions lie in the smallest box around the kinds that fill the domain."""
+    filling = [c.domain.bounds for c in components if c.fills_domain]
+    if not filling:
+        return
+    lower = np.min([bounds[0] for bounds in filling], axis=0)
+    upper = np.max([bounds[1] for bounds in filling], axis=0)
+    slack = 1e-5 * (upper - lower)
+    for component in components:
+        low, high = component.domain.bounds
+        outside = np.any(low < lower - slack) or np.any(high > upper + slack)
+        if component.group == "collocation" and outside:
+            raise ValueError(
+                f"component {component.name!r} lies in {low} to {high}, outside of the "
+                f"domain of the equations, {tuple(lower.tolist())} to "
+                f"{tuple(upper.tolist())}: take a face of that domain."
+            )
 
 
 def _block_residual(

@@ -66,6 +66,11 @@ class Component(eqx.Module):
             self.target = _per_row(f"`target` of component {name!r}", target, rows)
 
     def __check_init__(self):
+        if not isinstance(self.name, str) or not self.name:
+            raise ValueError(
+                f"`name` of a component is {self.name!r}: give it a word, which labels "
+                "histories, tables and figures."
+            )
         if self.group not in GROUPS:
             raise ValueError(
                 f"`group` of component {self.name!r} is {self.group!r}; "

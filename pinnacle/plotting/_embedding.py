@@ -12,7 +12,7 @@ from jaxtyping import Float, Int, PRNGKeyArray
 from matplotlib.figure import Figure
 
 from .._model import Model
-from .._pipeline import SelectionPipeline, _look
+from .._pipeline import SelectionPipeline, _look, _with_pseudo_labels
 from .._selector import KMeansPlusPlus
 from .._types import Candidates
 from ._style import new_figure, styled, styles
@@ -68,6 +68,7 @@ def _embed(pipeline, model, count: int, key):
     space = pipeline.space
     pool_key, basis_key, choose_key = jax.random.split(key, 3)
     blocks = pipeline.pool.draw(space, model.dtype, key=pool_key)
+    blocks = _with_pseudo_labels(space, model, blocks, overwrite=True)
     basis = pipeline.estimator.basis(space, model, blocks, key=basis_key)
     nothing = tuple(block.rows(0, 0) for block in blocks)
     info = _look(pipeline, model, blocks, nothing, basis)

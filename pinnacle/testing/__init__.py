@@ -1,6 +1,7 @@
 """The laws of every concept, for third parties to run on their own classes."""
 
 from ._criterion import check_criterion as check_criterion
+from ._domain import check_domain as check_domain
 from ._estimator import (
     EstimatorCase as EstimatorCase,
     check_estimator as check_estimator,
@@ -8,6 +9,7 @@ from ._estimator import (
 )
 from ._operator import check_operator as check_operator
 from ._retention import check_retention as check_retention
+from ._sampler import check_sampler as check_sampler
 from ._selector import (
     check_d2_sampling as check_d2_sampling,
     check_selection as check_selection,
