@@ -57,7 +57,9 @@ NETWORKS = {
     "softplus": lambda d: mlp(d, activation=jax.nn.softplus),
     "normalised": lambda d: InputNormalisation(mlp(d), [-1.0] * d, [3.0] * d),
     "periodic": lambda d: PeriodicInput(mlp(d + 1), 0, 2.5),
-    "periodic in the last coordinate": lambda d: PeriodicInput(mlp(d + 1), d - 1, 2.5),
+    "three modes of the last coordinate": lambda d: PeriodicInput(
+        mlp(d + 5), d - 1, 2.5, modes=3
+    ),
     "periodic equinox": lambda d: PeriodicInput(
         eqx.nn.MLP(d + 1, 2, 7, 2, jnp.tanh, key=jr.key(0)), 0, 2.5
     ),
@@ -108,6 +110,8 @@ def test_a_periodic_input_repeats_with_all_derivatives(x64):
     np.testing.assert_allclose(here, there, rtol=1e-9)
     with pytest.raises(ValueError, match=r"`period` is 0.0"):
         PeriodicInput(mlp(3), 1, 0.0)
+    with pytest.raises(ValueError, match="`modes` is 0"):
+        PeriodicInput(mlp(3), 1, 1.0, modes=0)
 
 
 @pytest.mark.parametrize(("dim", "order"), [(2, 4), (3, 3)])

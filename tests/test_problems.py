@@ -12,6 +12,7 @@ import pytest
 from pinnacle import CandidatePool, Dirichlet, Model, Neumann, Periodic, Uniform
 from pinnacle.nn import LAAF, MLP, OutputTransform
 from pinnacle.problems import (
+    PERIODICITY,
     Reference,
     Sine,
     advection,
@@ -329,3 +330,20 @@ def test_predict_works_in_chunks():
     values = predict(Model(lambda x: x[0] + 2 * x[1]), x)
     assert values.shape == (5000, 1)
     np.testing.assert_allclose(values[:, 0], x[:, 0] + 2 * x[:, 1], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("make", "order"), [(advection, 0), (burgers, 1), (kdv, 2)])
+def test_periodic_by_value_derivatives_or_network(make, order, x64):
+    by_value, by_derivatives, by_network = (make(periodic=p) for p in PERIODICITY)
+    for problem, rows in ((by_value, 1), (by_derivatives, order + 1)):
+        condition = problem.space.components[2]
+        assert condition.operator.rows == rows
+        x = condition.domain.from_unit(jnp.asarray([[0.3]]))[0]
+        assert np.any(condition.operator(problem.model(key=jr.key(0)), x) != 0)
+    assert by_network.space.names == ("pde", "ic")
+    x = by_value.space.components[2].domain.from_unit(jnp.asarray([[0.3]]))[0]
+    condition = Periodic(0, by_value.space.components[2].domain.period, order)
+    gap = condition(by_network.model(key=jr.key(0)), x)
+    np.testing.assert_allclose(gap, 0, atol=1e-10)
+    with pytest.raises(ValueError, match="`periodic` is 'twice': choose one of value"):
+        make(periodic="twice")

@@ -217,7 +217,8 @@ def _shape_network(
         if isinstance(part, PeriodicInput):
             length = upper[part.axis] - lower[part.axis]
             scale = 2 / length if config.normalise else 1
-            mlp = PeriodicInput(mlp, part.axis, scale * part.period)
+            period = scale * part.period
+            mlp = PeriodicInput(mlp, part.axis, period, part.modes)
         return InputNormalisation(mlp, lower, upper) if config.normalise else mlp
 
     return jax.tree.map(
