@@ -60,9 +60,11 @@ class PoolInfo(eqx.Module):
 
     - `kind`: component index of each candidate, shape `(n,)`.
     - `mask`: which rows are candidates at all, shape `(n,)`.
-    - `residual`: weighted residual rows √w·R(z), zero-padded to `m` rows.
-    - `gradient_norm`: ‖J(z)ᵀR(z)‖, the norm of the gradient of ½‖R(z)‖².
-    - `spectrum`: eigenpairs of the NTK on the pool.
+    - `residual`: weighted residual rows √w·R(z), shape `(n, m)`, zero-padded to the
+      largest number of rows m of any kind.
+    - `gradient_norm`: ‖J(z)ᵀR(z)‖, the norm of the gradient of ½‖R(z)‖², shape `(n,)`.
+    - `spectrum`: eigenpairs of the NTK on the pool: `eigenvalues` of shape `(r,)`,
+      `eigenfunctions` of shape `(n, m, r)`.
     - `population`: which rows averages and sums over the pool go over, `None` for all
       of them. The rows of the old training set are embedded together with the pool,
       but are no part of it.

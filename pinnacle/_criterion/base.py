@@ -24,5 +24,6 @@ class AbstractConvergenceCriterion(eqx.Module):
 
         **Returns:**
 
-        φ(z), one row a candidate. Rows that are not finite are never chosen.
+        φ(z), one row a candidate: shape `(n, q)` with any q ≥ 1, so a plain score s is
+        `jnp.sqrt(s)[:, None]`. Rows that are not finite are never chosen.
         """

@@ -112,6 +112,10 @@ class AbstractRegion(AbstractDomain):
     ) -> AbstractFace:
         """The boundary, or a part of it, as one domain, uniform by measure.
 
+        Of `box = Box((0, 0), (1, 2))`, `box.boundary()` is all four sides,
+        `box.boundary(0)` the two at x₀ = 0 and x₀ = 1, and
+        `box.boundary(1, "upper")` the one at x₁ = 2.
+
         **Arguments:**
 
         - `axis`: only the two faces across this coordinate; all of them by default.

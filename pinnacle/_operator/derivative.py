@@ -16,6 +16,16 @@ from .outputs import as_outputs, check_axis, take
 class Neumann(AbstractOperator):
     """F[u](x) = ∂u/∂n(x) = Σ_i n_i(x) ∂u/∂x_i(x), for chosen outputs.
 
+    The flux through the right end of a rod, say, and through all of a boundary:
+
+    ```python
+    end = domain.boundary(0, "upper")
+    Component("end", end, Neumann(end), 0.0)  # the face knows its normal
+    Component("walls", domain.boundary(), Neumann(domain.boundary()), 0.0)
+    ```
+
+    `Neumann(0)` is ∂u/∂x₀ on whatever face: on a lower one it points inwards.
+
     **Arguments:**
 
     - `normal`: an axis (n = e_axis), a face of a domain (its outward normal), or a

@@ -31,7 +31,8 @@ def derivatives(
 
     **Returns:**
 
-    One array of shape `(outputs,)` for each of `axes`.
+    One array of shape `(outputs,)` for each of `axes`, as a tuple also if there is only
+    one: `(u_x,) = derivatives(u, x, X)`.
 
     **Raises:** `ValueError` if a coordinate does not exist.
     """
