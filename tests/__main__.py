@@ -18,6 +18,8 @@ CHECKS = (
         "--dist",
         "loadfile",
         "--no-loadscope-reorder",
+        "--timeout",
+        "600",
         "--durations",
         "9",
     ),
