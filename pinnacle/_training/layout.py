@@ -12,6 +12,7 @@ from jaxtyping import Bool, Int
 SLOTS = 6
 _SLACK = 1.15  # rows a layout may have for each live point before a better one is made
 _MARGIN = 1.05  # room for the next rounds when a layout is made after the first
+_WIDE = 1.15  # the same for the last layout but one, which has to do for most rounds
 
 
 def empty_layouts(kinds: int) -> Int[np.ndarray, "slots kinds"]:
@@ -27,8 +28,9 @@ def choose_layout(
 ) -> tuple[tuple[int, ...], Int[np.ndarray, "slots kinds"]]:
     """Reuse the tightest layout that fits `counts`, or make a new one.
 
-    The first layout fits as closely as the grid allows, later ones leave a margin, and
-    the last slot holds the layout that fits everything, made when nothing else fits.
+    The first layout fits as closely as the grid allows, later ones leave a margin. The
+    last but one is wide, because the split, which moves fast at first, goes on moving
+    to and fro. The last fits everything, and is made when nothing else fits.
 
     **Arguments:**
 
@@ -45,7 +47,7 @@ def choose_layout(
     used = int(np.any(layouts > 0, axis=1).sum())
     fits = [i for i in range(used) if np.all(layouts[i] >= counts)]
     best = min(fits, key=lambda i: layouts[i].sum(), default=None)
-    new = _new_layout(counts, largest, measured, min(used, SLOTS - 1))
+    new = _new_layout(layouts[:used], counts, largest, measured)
     if best is not None:
         tight = layouts[best].sum() <= _SLACK * counts.sum()
         if tight or used >= SLOTS - 1 or layouts[best].sum() <= new.sum():
@@ -55,13 +57,16 @@ def choose_layout(
     return tuple(made[used].tolist()), made
 
 
-def _new_layout(counts, largest, measured, used):
-    left = SLOTS - used
+def _new_layout(made, counts, largest, measured):
+    left = max(SLOTS - len(made), 1)
     if left == 1:
         return largest
+    margin = {SLOTS: 1, 2: _WIDE}.get(left, _MARGIN)
     growth = (largest / np.maximum(counts, 1)) ** (1 / left)
-    margin = np.where(measured, growth, 1 if used == 0 else _MARGIN)
-    return np.minimum(_on_grid(counts * margin), largest)
+    rows = _on_grid(counts * np.where(measured, growth, margin))
+    if left == 2:
+        rows = np.max([rows, *made[-2:]], axis=0)
+    return np.minimum(rows, largest)
 
 
 def _on_grid(rows):
