@@ -80,7 +80,7 @@ def test_the_laws_catch_what_is_wrong(sampler, message):
 
 
 def test_the_dtype_is_the_default(sampler, both_precisions):
-    unit = sampler.unit(6, 2, key=jax.random.key(0))
+    unit = jax.jit(lambda key: sampler.unit(6, 2, key=key))(jax.random.key(0))
     assert unit.dtype == (jnp.float64 if both_precisions else jnp.float32)
     assert not unit.weak_type
 

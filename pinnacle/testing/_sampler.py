@@ -32,8 +32,8 @@ def check_sampler(
     **Raises:** `AssertionError`, saying which law does not hold.
     """
     key = jax.random.key(seed)
-    for n, dim in sizes:
-        unit = sampler.unit(n, dim, key=key)
+    draw = jax.jit(lambda key: [sampler.unit(n, dim, key=key) for n, dim in sizes])
+    for (n, dim), unit, again in zip(sizes, draw(key), draw(key), strict=True):
         assert unit.shape == (n, dim), (
             f"asked for {n} points of {dim} coordinates, it gave shape {unit.shape}"
         )
@@ -42,5 +42,4 @@ def check_sampler(
         assert inside.all(), (
             f"{np.sum(~inside)} of the coordinates of {n} points lie outside of [0, 1)"
         )
-        again = sampler.unit(n, dim, key=key)
         assert np.array_equal(unit, again), "the same key gives other points"
