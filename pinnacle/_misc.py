@@ -46,9 +46,7 @@ def require_integer(name: str, value: Any, least: int, advice: str) -> int:
 
 def require_key(key: Any) -> None:
     """Raise `ValueError` for what is no key of `jax.random`."""
-    dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+    dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", ())
     typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
     if not ((typed and shape == ()) or (dtype == np.uint32 and len(shape) == 1)):
-        raise ValueError(
-            f"`key` is {key!r}: give one, such as `jax.random.key(0)`."
-        )
+        raise ValueError(f"`key` is {key!r}: give one, such as `jax.random.key(0)`.")

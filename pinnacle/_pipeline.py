@@ -46,8 +46,8 @@ class SelectionInfo(eqx.Module):
     - `eigenvalues`: of the NTK on the pool, descending; empty if the criterion does
       not use the NTK.
     - `new`: which rows of the training set are new.
-    - `unusable`: candidates of each kind whose residual or embedding is not finite;
-      they are never chosen.
+    - `unusable`: candidates of each kind whose residual or, if those are all finite,
+      whose embedding is not finite; they are never chosen.
     - `result`: whether anything went wrong.
     """
 
@@ -222,10 +222,12 @@ def _select(pipeline, model, state, key, future=None):
 
 def _embed(criterion: AbstractConvergenceCriterion, look: PoolInfo) -> Array:
     embedding, n = criterion(look), look.kind.shape[0]
-    if embedding.ndim != 2 or embedding.shape[0] != n:
+    shape = getattr(embedding, "shape", None)
+    if shape is None or len(shape) != 2 or shape[0] != n:
+        found = repr(embedding) if shape is None else f"shape {shape}"
         raise ValueError(
-            f"`criterion` {type(criterion).__name__} returned shape {embedding.shape} "
-            f"for {n} candidates: return one row a candidate, shape ({n}, q)."
+            f"`criterion` {type(criterion).__name__} returned {found} for {n} "
+            f"candidates: return one row a candidate, shape ({n}, q)."
         )
     return embedding
 
@@ -420,11 +422,9 @@ def _report(pipeline, info, embedding, candidates, chosen, points, new):
     here = own & jnp.isfinite(score)[None, :]
     by_kind = jnp.sum(jnp.where(here, score[None, :], 0), axis=1)
     total = jnp.sum(by_kind)
-    usable = jnp.all(jnp.isfinite(info.residual), axis=1) & jnp.all(
-        jnp.isfinite(embedding), axis=1
-    )
     offered = jnp.sum(own, axis=1, dtype=jnp.int32)
-    unusable = jnp.sum(own & ~usable[None, :], axis=1, dtype=jnp.int32)
+    unusable = own & ~_usable(info, embedding)[None, :]
+    unusable = jnp.sum(unusable, axis=1, dtype=jnp.int32)
     enough = jnp.sum(chosen.mask) >= jnp.sum(candidates.quota)
     uses_ntk = depends_on(pipeline.criterion, info, lambda i: i.spectrum.eigenvalues)
     return SelectionInfo(
@@ -436,6 +436,14 @@ def _report(pipeline, info, embedding, candidates, chosen, points, new):
         unusable=unusable,
         result=_result(info, enough, offered, unusable),
     )
+
+
+def _usable(info: PoolInfo, embedding: Array) -> Bool[Array, " n"]:
+    """Which candidates have a finite residual and, where all have, embedding: a single
+    residual may spoil all embeddings, and is to blame then."""
+    finite = jnp.all(jnp.isfinite(info.residual), axis=1)
+    embedded = jnp.all(jnp.isfinite(embedding), axis=1)
+    return jnp.where(jnp.all(finite), embedded, finite)
 
 
 def _result(info, enough, offered, unusable) -> RESULTS:

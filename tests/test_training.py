@@ -446,6 +446,7 @@ def test_a_residual_that_is_not_finite():
         run(10, model=bad)
     done = caught.value.fit
     assert done.result == RESULTS.nonfinite_residual
+    assert "Not finite: 24 candidate(s) of 'pde', 6" in done.message
     assert int(done.state.step) == 0
     assert run(10, model=bad, throw=False).result == RESULTS.nonfinite_residual
 

@@ -29,7 +29,7 @@ BEFORE, AFTER = model(seed=0), model(seed=1)
     ("make", "message"),
     [
         (lambda: EveryN(0), "`n` is 0"),
-        (lambda: EveryN(2.5), "`n` is 2.5"),
+        (lambda: EveryN(2.5), "`n` is 2.5"),  # pyright: ignore
         (lambda: EveryN(True), "`n` is True"),
         (lambda: NTKDrift(every=0), "`every` is 0"),
         (lambda: NTKDrift(points=0), "`points` is 0"),
