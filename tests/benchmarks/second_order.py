@@ -141,15 +141,15 @@ def make_optimiser(name: str, preset: Preset, options: Mapping[str, Any]):
 
 def make_model(preset: Preset, problem, *, key) -> pn.Model:
     """The problem's own network, with the width of the preset."""
-    network = problem.network(key)
-    if preset.width is None:
+    network, width = problem.network(key), preset.width
+    if width is None:
         return problem.model(key=key)
 
     def resized(part):
         if not isinstance(part, nn.MLP):
             return part
         inputs = part.weights[0].shape[1]
-        return nn.MLP(inputs, 1, preset.width, 4, key=key)
+        return nn.MLP(inputs, 1, width, 4, key=key)
 
     leaf = lambda part: isinstance(part, nn.MLP)  # noqa: E731
     return pn.Model(jax.tree.map(resized, network, is_leaf=leaf))
