@@ -42,7 +42,7 @@ class AugmentedSpace(eqx.Module):
     - `components`: the kinds. Their order fixes the meaning of `Points.kind`.
 
     Raises `ValueError` for no components, repeated names, different dimensions, or a
-    condition that lies outside of the domains of the equations.
+    condition that has no point in common with the domains of the equations.
     """
 
     components: tuple[Component, ...] = eqx.field(converter=tuple)
@@ -202,7 +202,7 @@ class AugmentedSpace(eqx.Module):
 
 
 def _check_places(components: Sequence[Component]) -> None:
-    """Conditions lie in the smallest box around the kinds that fill the domain."""
+    """Conditions meet the smallest box around the kinds that fill the domain."""
     filling = [c.domain.bounds for c in components if c.fills_domain]
     if not filling:
         return
@@ -211,7 +211,7 @@ def _check_places(components: Sequence[Component]) -> None:
     slack = 1e-5 * (upper - lower)
     for component in components:
         low, high = component.domain.bounds
-        outside = np.any(low < lower - slack) or np.any(high > upper + slack)
+        outside = np.any(high < lower - slack) or np.any(low > upper + slack)
         if component.group == "collocation" and outside:
             raise ValueError(
                 f"component {component.name!r} lies in {low} to {high}, outside of the "
