@@ -96,7 +96,7 @@ def _counts(rows: Rows) -> Figure:
     tables = {}
     for label, runs in rows.items():
         steps, kinds, counts = counts_over_time(runs)
-        tables[label] = (steps, kinds, np.median(counts, axis=0))
+        tables[label] = (steps, kinds, np.mean(counts, axis=0))
     last = max(run.record["steps"] for runs in rows.values() for run in runs)
     return plotting.counts_by_method(tables, last)
 

@@ -174,15 +174,15 @@ def _word(name: str, value: Any) -> str:
 
 
 def _counts(rows: Rows) -> Iterable[dict[str, Any]]:
-    """Points by kind after each round, the median over the seeds.
+    """Points by kind after each round, the mean over the seeds.
 
     Rounds that some seeds took and others did not, because of the drift, count for a
     seed as its last round before.
     """
     for label, runs in rows.items():
         steps, kinds, counts = counts_over_time(runs)
-        middle = np.median(counts, axis=0)
-        for step, numbers in zip(steps.tolist(), middle.tolist(), strict=True):
+        mean = np.mean(counts, axis=0)
+        for step, numbers in zip(steps.tolist(), mean.tolist(), strict=True):
             named = dict(zip((f"count/{k}" for k in kinds), numbers, strict=True))
             yield {"row": label, "step": step, **named}
 
