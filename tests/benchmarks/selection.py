@@ -62,15 +62,16 @@ def measure(name: str) -> None:
     factory, build, repeats = CASES[name]
     problem = factory()
     pipeline, model = build(problem), problem.model(key=jax.random.key(0))
-    state, rounds = pipeline.init(model.dtype), []
+    state, layout, rounds = pipeline.init(model.dtype), (), []
     for r in range(repeats + 1):
         start = time.perf_counter()
         state, info = pin.select_points(pipeline, model, state, key=jax.random.key(r))
         jax.block_until_ready(state)
         rounds.append(time.perf_counter() - start)
+        layout = tuple(info.counts.tolist())
     rounds = rounds[1:] or rounds  # the first one compiles
     selection = statistics.median(rounds)
-    step = training_step(problem, model, state, tuple(info.counts.tolist()))
+    step = training_step(problem, model, state, layout)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
         f"{name:38s} {selection * 1e3:9.0f} ms ({min(rounds) * 1e3:.0f}–"
