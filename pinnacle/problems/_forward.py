@@ -59,7 +59,7 @@ def advection(
     return Problem(
         name="advection",
         title=f"Advection, β = {speed:g}",
-        **_periodic(domain, residual, u0, periodic, (128, 8), modes=4),
+        **_periodic(domain, residual, u0, periodic, (128, 8)),
         settings=Settings(1e-4, 200_000, 1000, 200, 5000, (2000, 500)),
         solve=given or functools.partial(advection_reference, u0, speed=speed),
     )
@@ -114,7 +114,7 @@ def burgers(
     return Problem(
         name="burgers",
         title=f"Burgers, ν = {viscosity:g}/π",
-        **_periodic(domain, residual, u0, periodic, (128, 4), order=1, modes=4),
+        **_periodic(domain, residual, u0, periodic, (128, 4), order=1),
         settings=Settings(1e-4, 200_000, 300, 100, 5000, (800, 200)),
         solve=given or functools.partial(burgers_reference, u0, viscosity=viscosity),
     )
@@ -189,10 +189,8 @@ def _periodic(
     size: tuple[int, int],
     *,
     order: int = 0,
-    modes: int = 1,
 ) -> dict[str, Any]:
-    """Space and network of an equation with derivatives in x up to `order` + 1, whose
-    initial value has waves up to about `modes`."""
+    """Space and network of an equation with derivatives in x up to `order` + 1."""
     if periodic not in PERIODICITY:
         raise ValueError(
             f"`periodic` is {periodic!r}: choose one of {', '.join(PERIODICITY)}."
@@ -206,7 +204,7 @@ def _periodic(
         return {
             "space": AugmentedSpace(components),
             "network": lambda key: PeriodicInput(
-                MLP(1 + 2 * modes, 1, *size, key=key), X, float(sides.period), modes
+                MLP(3, 1, *size, key=key), X, float(sides.period)
             ),
         }
     condition = Periodic(X, sides.period, order if periodic == "derivatives" else 0)
