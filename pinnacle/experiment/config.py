@@ -168,7 +168,7 @@ def check_used(config: RunConfig, given: Collection[str]) -> None:
         ),
         "sample": (lambda: config.data is not None, "no `data` is given"),
         "source_steps": (
-            lambda: PROBLEMS[problem]().source is not None,
+            lambda: _settings(problem)["source_steps"] > 0,
             f"problem {problem!r} begins with an untrained network",
         ),
     }
