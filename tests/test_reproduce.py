@@ -355,14 +355,20 @@ def test_the_experiments_can_be_run(name, scale):
         assert all(unit.config.steps <= 100 for unit in units)
 
 
-def test_the_documented_file_can_be_run(tmp_path):
+def test_the_documented_files_can_be_run(tmp_path):
     page = pathlib.Path(__file__).parent.parent / "docs" / "reproduction.md"
-    (table,) = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
-    (tmp_path / "mine.toml").write_text(table)
-    (comparison,) = read_comparisons(tmp_path / "mine.toml").values()
-    configs = [unit.config for unit in comparison.units("quick", 1)]
-    assert len(configs) == 12 + 4
-    assert {c.select_every for c in configs} == {1, 5, 25, 50, 1000}
+    described = {}
+    for i, table in enumerate(re.findall(r"```toml\n(.*?)```", page.read_text(), re.S)):
+        (tmp_path / f"{i}.toml").write_text(table)
+        described |= read_comparisons(tmp_path / f"{i}.toml")
+    configs = {
+        name: [unit.config for unit in comparison.units("quick", 1)]
+        for name, comparison in described.items()
+    }
+    optimisers = configs["optimisers"]
+    assert len(optimisers) == 12 + 4
+    assert {c.select_every for c in optimisers} == {1, 5, 25, 50, 1000}
+    assert all(configs.values())
 
 
 @pytest.mark.parametrize(
