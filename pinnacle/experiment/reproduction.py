@@ -28,7 +28,7 @@ _SMALL: dict[str, Any] = {
     "width": 64,
     "depth": 4,
     "learning_rate": 1e-3,
-    "steps": 40_000,
+    "steps": 20_000,
     "select_every": 1000,
 }
 
@@ -37,7 +37,7 @@ _FEW_MEASUREMENTS = {
     "experimental_capacity": 9,
     "experimental_pool": 12,
 }
-_FINE_TUNING = {**_SMALL, "source_steps": 40_000, "steps": 20_000}
+_FINE_TUNING = {**_SMALL, "source_steps": 20_000, "steps": 10_000}
 
 _LIST = [
     Comparison(
@@ -133,7 +133,7 @@ _LIST = [
         title="Shallow water, radial dam break",
         rows=[{"method": _SIX}],
         also=["mse/u", "mse/v"],
-        quick={"steps": 40_000, "select_every": 1000},
+        quick={"steps": 20_000, "select_every": 1000},
     ),
     Comparison(
         name="darcy",
@@ -164,7 +164,7 @@ _LIST = [
         metric="coefficient_error/lambda1",
         also=["coefficient_error/lambda2", "mse/u", "mse/v", "mse/p"],
         seeds=10,
-        quick={"steps": 20_000},
+        quick={"width": 40, "depth": 5, "steps": 20_000},
         smoke=_FEW_MEASUREMENTS,
     ),
     Comparison(
@@ -173,7 +173,7 @@ _LIST = [
         title="Eikonal: unknown field of speed",
         rows=[{"method": _SIX}],
         also=["mse/T"],
-        quick={"steps": 40_000},
+        quick={"steps": 20_000},
         smoke=_FEW_MEASUREMENTS,
     ),
     Comparison(
