@@ -6,6 +6,7 @@ from ._checkpoint import load as load, save as save
 from ._criterion import (
     AbstractConvergenceCriterion as AbstractConvergenceCriterion,
     ByKind as ByKind,
+    Causal as Causal,
     Constant as Constant,
     ConvergenceDegree as ConvergenceDegree,
     GradientNorm as GradientNorm,

@@ -248,6 +248,7 @@ def _look(pipeline, model, pool: tuple[Block, ...], old: tuple[Block, ...], basi
     return PoolInfo(
         kind=joined.kind,
         mask=joined.mask,
+        x=joined.x,
         residual=space.stack(residuals),
         gradient_norm=jnp.concatenate(norms),
         spectrum=estimator.spectrum(space, model, blocks, basis),
@@ -286,6 +287,7 @@ def looks_at_labels(pipeline: SelectionPipeline) -> bool:
     some = PoolInfo(
         kind=jnp.arange(kinds, dtype=jnp.int32),
         mask=jnp.ones(kinds, bool),
+        x=jnp.ones((kinds, space.dim)),
         residual=jnp.ones((kinds, space.rows)),
         gradient_norm=jnp.ones(kinds),
         spectrum=NTKSpectrum(jnp.ones(1), jnp.ones((kinds, space.rows, 1))),
@@ -307,6 +309,7 @@ def _of_pool(look: PoolInfo, embedding, pool, old) -> tuple[PoolInfo, Array]:
     info = PoolInfo(
         kind=part(look.kind),
         mask=part(look.mask),
+        x=part(look.x),
         residual=part(look.residual),
         gradient_norm=part(look.gradient_norm),
         spectrum=NTKSpectrum(

@@ -60,6 +60,7 @@ class PoolInfo(eqx.Module):
 
     - `kind`: component index of each candidate, shape `(n,)`.
     - `mask`: which rows are candidates at all, shape `(n,)`.
+    - `x`: coordinates of each candidate, shape `(n, d)`.
     - `residual`: weighted residual rows √w·R(z), shape `(n, m)`, zero-padded to the
       largest number of rows m of any kind.
     - `gradient_norm`: ‖J(z)ᵀR(z)‖, the norm of the gradient of ½‖R(z)‖², shape `(n,)`.
@@ -74,6 +75,7 @@ class PoolInfo(eqx.Module):
 
     kind: Int32[Array, " n"]
     mask: Bool[Array, " n"]
+    x: Float[Array, "n d"]
     residual: Float[Array, "n m"]
     gradient_norm: Float[Array, " n"]
     spectrum: NTKSpectrum

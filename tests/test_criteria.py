@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from pinnacle._criterion import (
     AbstractConvergenceCriterion,
     ByKind,
+    Causal,
     Constant,
     ConvergenceDegree,
     GradientNorm,
@@ -34,6 +35,7 @@ CRITERIA = {
     "constant": lambda: (Constant(), False),
     "pointwise": lambda: (Pointwise(ConvergenceDegree()), True),
     "tempered": lambda: (Tempered(ConvergenceDegree(), 2.0), True),
+    "causal": lambda: (Causal(GradientNorm(), axis=0, strength=0.1), False),
     "mixed": lambda: (MixedWithUniform(GradientNorm(), 0.2), False),
     "by-kind": lambda: (
         ByKind((ResidualPower(), Constant(), ConvergenceDegree())),
@@ -113,6 +115,7 @@ def _residual_info(residual) -> PoolInfo:
     return PoolInfo(
         kind=jnp.zeros(n, jnp.int32),
         mask=jnp.ones(n, bool),
+        x=jnp.zeros((n, 1), residual.dtype),
         residual=residual,
         gradient_norm=jnp.zeros(n, residual.dtype),
         spectrum=NTKSpectrum(
@@ -224,6 +227,52 @@ def test_only_the_convergence_degree_pays_for_the_kernel(criterion, pays):
     assert (cost.get("flops", 0) > n * p * p) == pays
 
 
+@pytest.mark.parametrize("axis", [0, -1])
+def test_causal_scores_against_the_sum_over_earlier_points(axis, x64):
+    # 24 candidates of 3 kinds, several of them at the same time.
+    info = draw_pool_info(np.random.default_rng(3), scale=2.0)
+    counted = np.random.default_rng(4).random(24) < 0.7
+    info = dataclasses.replace(info, population=jnp.asarray(counted))
+    time, kind = np.asarray(info.x)[:, axis], np.asarray(info.kind)
+    square = np.sum(np.asarray(info.residual) ** 2, axis=1)
+    counted &= np.asarray(info.mask)
+    before = np.zeros(24)
+    for i in range(24):
+        of_kind = counted & (kind == kind[i])
+        earlier = of_kind & (time < time[i])
+        before[i] = np.sum(square[earlier]) / np.sum(of_kind)
+    assert len(set(time)) < 15
+    assert before.max() > 1
+    embedding = Causal(ConvergenceDegree(), axis, 3.0)(info)
+    wanted = np.asarray(ConvergenceDegree()(info)) * np.exp(-1.5 * before)[:, None]
+    live = np.asarray(info.mask)
+    np.testing.assert_allclose(np.asarray(embedding)[live], wanted[live], rtol=1e-12)
+
+
+def test_causal_follows_the_front_and_loses_no_candidate():
+    n = 200
+    time = np.random.default_rng(0).random(n)
+    residual = np.where(time < 0.3, 0, 5.0)[:, None]  # solved up to 0.3
+    info = _residual_info(jnp.asarray(residual, jnp.float32))
+    info = dataclasses.replace(info, x=jnp.asarray(time[:, None], jnp.float32))
+    for size in (1, 1e15, 1e30):  # ε L up to 60, and far beyond it
+        large = dataclasses.replace(info, residual=info.residual * size)
+        score = np.asarray(Causal(Constant(), strength=1e3)(large)[:, 0]) ** 2
+        assert np.all(score[time < 0.3] == 1)
+        assert np.all(score > 0)
+        assert np.all(np.diff(score[np.argsort(time)]) <= 0)
+        assert np.sum(score[time > 0.3]) < 0.1 * np.sum(score)
+        assert score.min() == pytest.approx(np.exp(-60), rel=1e-3)
+    everywhere = Causal(Constant(), strength=0)(info)
+    np.testing.assert_array_equal(everywhere, Constant()(info))
+
+
+def test_causal_needs_a_coordinate():
+    info = draw_pool_info(np.random.default_rng(5))
+    with pytest.raises(ValueError, match="`axis` is 2: the points have 2 coordinates"):
+        Causal(Constant(), axis=2)(info)
+
+
 def test_new_numbers_do_not_recompile():
     info = draw_pool_info(np.random.default_rng(5))
     embed = eqx.filter_jit(eqx.debug.assert_max_traces(lambda c, i: c(i), max_traces=1))
@@ -240,6 +289,7 @@ def test_new_numbers_do_not_recompile():
         (lambda: Tempered(Constant(), 0.0), ["`temperature`", "0.0"]),
         (lambda: MixedWithUniform(Constant(), 1.5), ["`uniform`", "1.5"]),
         (lambda: ByKind(()), ["`criteria`", "Constant()"]),
+        (lambda: Causal(Constant(), strength=-1.0), ["`strength`", "-1.0"]),
     ],
 )
 def test_bad_numbers(make, words):

@@ -102,6 +102,7 @@ def small():
             info = PoolInfo(
                 kind=joined.kind,
                 mask=joined.mask,
+                x=joined.x,
                 residual=space.stack(space.residual(model, pool)),
                 gradient_norm=jnp.concatenate(norms),
                 spectrum=estimator.spectrum(space, model, pool, basis),

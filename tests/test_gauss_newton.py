@@ -431,6 +431,7 @@ def pool_info(F, kind, mask, population=None):
     return pn.PoolInfo(
         kind=jnp.asarray(kind, jnp.int32),
         mask=jnp.asarray(mask),
+        x=jnp.zeros((n, 1), F.dtype),
         residual=jnp.zeros((n, m), F.dtype),
         gradient_norm=norms,
         spectrum=spectrum,

@@ -15,6 +15,7 @@ from scipy import stats
 from pinnacle import (
     PDE,
     AugmentedSpace,
+    Box,
     ByKind,
     CandidatePool,
     Candidates,
@@ -83,6 +84,7 @@ def test_the_names():
         *SPACE_FILLING,
         "rad",
         "rad-all",
+        "causal",
         "gradient-norm",
         "leverage",
         "pinnacle-s",
@@ -175,10 +177,34 @@ def pool_info(residual, kind):
     return PoolInfo(
         kind=jnp.asarray(kind, jnp.int32),
         mask=jnp.ones(n, bool),
+        x=jnp.zeros((n, 1)),
         residual=jnp.asarray(residual)[:, None],
         gradient_norm=jnp.zeros(n),
         spectrum=nothing,
     )
+
+
+def test_causal_is_uniform_up_to_the_front():
+    # Kind 0 is the PDE on (0, 1) × (0, 1), time last; its residual is 0 up to t = 0.3.
+    time = np.linspace(0, 0.9, 10)
+    residual, kind = np.where(time < 0.35, 0, 3.0), np.zeros(10, int)
+    kind[-1] = 1  # an initial value
+    info = pool_info(residual, kind)
+    info = dataclasses.replace(info, x=jnp.stack([jnp.zeros(10), time], axis=1))
+    pipeline = make("causal").pipeline
+    score = np.sum(np.asarray(pipeline.criterion(info)) ** 2, axis=1)
+    np.testing.assert_allclose(score[:5], 1)  # the first unsolved one included
+    wanted = np.exp(-60 * np.arange(1, 5) / 4)  # as far as float32 goes
+    np.testing.assert_allclose(score[5:-1], wanted, rtol=1e-4)
+    assert score[-1] == 1
+    assert changed(make("causal"), make("rad")) == {"criterion"}
+
+
+def test_causal_needs_a_time():
+    square = Box((0, 0), (1, 1))
+    stationary = AugmentedSpace([Component("pde", square, PDE(laplace))])
+    with pytest.raises(ValueError, match="'causal' needs a time, and kind 'pde' has"):
+        make("causal", stationary)
 
 
 def test_rad_scores_are_squared_residuals_over_their_mean():

@@ -1,4 +1,5 @@
 from .base import AbstractConvergenceCriterion as AbstractConvergenceCriterion
+from .causal import Causal as Causal
 from .constant import Constant as Constant
 from .convergence import ConvergenceDegree as ConvergenceDegree
 from .gradient import GradientNorm as GradientNorm

@@ -12,6 +12,7 @@ import numpy as np
 from .._criterion import (
     AbstractConvergenceCriterion,
     ByKind,
+    Causal,
     Constant,
     GradientNorm,
     Leverage,
@@ -33,6 +34,7 @@ from .._sampler import (
 )
 from .._selector import AbstractSelector, KMeansPlusPlus, PerKindQuota, Sampling
 from .._space.augmented import AugmentedSpace
+from .._space.component import Component
 from .._space.pool import CandidatePool
 from .._training import AbstractTrigger, Either, EveryN, NTKDrift
 
@@ -194,13 +196,37 @@ def _space_filling(sampler: AbstractSampler) -> Callable:
 
 def _rad(space: AugmentedSpace, settings: MethodSettings) -> Method:
     """RAD of Wu et al. (2023) with k = 2, c = 0: PDE points ∝ R², the rest uniform."""
+    return _pde_points_by(lambda pde: ResidualPower(2.0, 0.0), space, settings)
+
+
+def _causal(space: AugmentedSpace, settings: MethodSettings) -> Method:
+    """PDE points where the equation holds at all earlier times, the rest uniform."""
+    return _pde_points_by(lambda pde: Causal(Constant(), _time(pde)), space, settings)
+
+
+def _time(component: Component) -> int:
+    axis = component.domain.time_axis
+    if axis is None:
+        raise ValueError(
+            f"`method` 'causal' needs a time, and kind {component.name!r} has none: "
+            "choose another method, or make its domain a `SpaceTime`."
+        )
+    return axis
+
+
+def _pde_points_by(
+    criterion: Callable[[Component], AbstractConvergenceCriterion],
+    space: AugmentedSpace,
+    settings: MethodSettings,
+) -> Method:
+    """PDE points ∝ a score, the rest uniform, in fixed shares."""
     counts, sizes = _fixed_counts(space, settings), _pool_sizes(space, settings)
     pool = [
         size if component.fills_domain else count
         for component, size, count in zip(space.components, sizes, counts, strict=True)
     ]
     criteria = tuple(
-        ResidualPower(2.0, 0.0) if component.fills_domain else Constant()
+        criterion(component) if component.fills_domain else Constant()
         for component in space.components
     )
     return _in_fixed_shares(space, settings, pool, ByKind(criteria))
@@ -299,6 +325,7 @@ _BASELINES: dict[str, Callable[[AugmentedSpace, MethodSettings], Method]] = {
     "lhs": _space_filling(LatinHypercube()),
     "rad": _rad,
     "rad-all": _rad_all,
+    "causal": _causal,
     "gradient-norm": _gradient_norm,
     "leverage": _leverage,
 }
@@ -341,6 +368,8 @@ METHODS: dict[str, str] = {
     "lhs": "Latin hypercube for PDE points, fixed shares",
     "rad": "PDE points by their squared residual, the rest uniform, fixed shares",
     "rad-all": "points of every kind by their squared residual, fixed shares",
+    "causal": "PDE points where earlier times are solved, the rest uniform, fixed "
+    "shares",
     "gradient-norm": "by gradient norm (0.2 of it uniform) with importance weights",
     "leverage": "by leverage on a Gauss–Newton step with importance weights",
     "pinnacle-s": "all kinds at once, sampled by their convergence degree",

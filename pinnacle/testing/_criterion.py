@@ -144,6 +144,7 @@ def _check_permutation(criterion, apply, info, embedding, rng) -> None:
     permuted = PoolInfo(
         kind=info.kind[order],
         mask=info.mask[order],
+        x=info.x[order],
         residual=info.residual[order],
         gradient_norm=info.gradient_norm[order],
         spectrum=dataclasses.replace(

@@ -59,6 +59,7 @@ def draw_pool_info(
     return PoolInfo(
         kind=jnp.asarray(kind, jnp.int32),
         mask=jnp.asarray(live),
+        x=_float(np.round(rng.random((n, 2)), 1)),  # some at the same time
         residual=_float(residual),
         gradient_norm=_float(norm),
         spectrum=NTKSpectrum(_float(eigenvalues), _float(eigenfunctions)),
