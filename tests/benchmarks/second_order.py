@@ -69,10 +69,14 @@ PRESETS = {
     "burgers": Preset(problems.burgers, 300, 64),
     "burgers-periodic": Preset(periodic(problems.burgers), 300, 32),
     "burgers-periodic-64": Preset(periodic(problems.burgers), 300, 64),
+    "advection": Preset(periodic(problems.advection), 500, 64),
     "advection-30": Preset(failure_case, 300, 32),
 }
 
-METHODS = ("uniform", "hammersley", "rad", "pinnacle-s", "pinnacle-k", "leverage")
+METHODS = (
+    *("uniform", "hammersley", "rad", "causal"),
+    *("pinnacle-s", "pinnacle-k", "leverage"),
+)
 OPTIMISERS = ("gauss-newton", "gauss-newton-last", "adam", "lbfgs", "optimistix")
 COLUMNS = ("step", "wall", "cpu", "relative_l2", "mse", "loss")
 
