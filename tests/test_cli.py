@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import io
 import json
 import os
 import pathlib
@@ -17,14 +18,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import own_cache
+from rich.console import Console
 from typer.testing import CliRunner
 
 from pinnacle import RESULTS
 from pinnacle._checkpoint import load
+from pinnacle._training import Progress
 from pinnacle.experiment import cli, run as run_module
 from pinnacle.experiment.cache import cache_folder
 from pinnacle.experiment.catalogue import PRESETS, PROBLEMS
 from pinnacle.experiment.config import from_dict, load_config, make_config
+from pinnacle.experiment.show import Watch
 
 
 TINY = (
@@ -306,6 +310,17 @@ def test_resume_takes_further_steps(finished, tmp_path):
     assert pinnacle("resume", out, "--steps", 40, "--no-figures").exit_code == 0
     assert rows(out) == rows(folder)
     assert json.loads((out / "config.json").read_text())["steps"] == 60
+
+
+def test_progress_shows_what_a_second_order_step_did(no_type_checks):
+    out = io.StringIO()
+    row = {"loss": 2e-3, "relative_l2": 0.25, "damping": 1.6e-8, "step_length": 0.5}
+    row["condition"] = 3.1e7
+    progress = Progress(100, 200, None, row, None, None)  # pyright: ignore
+    with Watch(Console(file=out, width=200), make_config("kdv", steps=200), None) as w:
+        w(progress)
+    wanted = "loss 2.00e-03  error 25.00%  μ/λ 1.6e-08  length 0.5  κ 3.1e+07"
+    assert out.getvalue() == f"step 100/200  {wanted}\n"
 
 
 def test_nonfinite_loss(tmp_path):

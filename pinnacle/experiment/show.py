@@ -22,6 +22,7 @@ from .config import RunConfig
 
 _COLUMNS = 8  # rounds shown in the table
 _LINES = 10  # lines of progress where there is no terminal
+_SECOND_ORDER = {"damping": "μ/λ", "step_length": "length", "condition": "κ"}
 
 
 class Watch:
@@ -70,6 +71,9 @@ def _numbers(row: Mapping[str, Any]) -> str:
     words = f"loss {row['loss']:.2e}"
     if "relative_l2" in row:
         words += f"  error {row['relative_l2']:.2%}"
+    for name, shown in _SECOND_ORDER.items():
+        if name in row:
+            words += f"  {shown} {row[name]:.2g}"
     return words
 
 
