@@ -8,8 +8,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.interpreters.partial_eval import dce_jaxpr
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 
 def depends_on(fn: Callable, argument: PyTree, where: Callable) -> bool:
@@ -27,6 +28,30 @@ def depends_on(fn: Callable, argument: PyTree, where: Callable) -> bool:
     _, used = dce_jaxpr(jaxpr.jaxpr, [True] * len(jaxpr.jaxpr.outvars))
     marks = jax.tree.leaves(eqx.filter(marked, jax.tree.map(eqx.is_array, argument)))
     return any(u and m for u, m in zip(used, marks, strict=True))
+
+
+def as_number(value: Any) -> Array:
+    """A strongly typed floating-point array, in JAX's default precision."""
+    return jnp.asarray(value, jnp.result_type(float))
+
+
+def as_number_or_none(value: Any) -> Array | None:
+    """A strongly typed floating-point array, or None as it is."""
+    return None if value is None else as_number(value)
+
+
+def require_number(
+    name: str, value: Any, holds: Callable[[np.ndarray], Any], wanted: str
+) -> None:
+    """Raise `ValueError` unless `holds(value)` everywhere.
+
+    What cannot be looked at passes: a traced value, None, and what stands for the array
+    in a transformed module.
+    """
+    if isinstance(value, Tracer) or not eqx.is_array(value):
+        return
+    if not np.all(holds(np.asarray(value))):
+        raise ValueError(f"`{name}` must be {wanted}, got {value}.")
 
 
 def require_integer(name: str, value: Any, least: int, advice: str) -> int:

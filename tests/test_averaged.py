@@ -76,5 +76,5 @@ def test_gauss_newton_reports_its_details():
 
 @pytest.mark.parametrize("decay", [1.0, -0.1, float("nan")])
 def test_decays_outside_the_range_are_refused(decay):
-    with pytest.raises(ValueError, match="`decay` is"):
+    with pytest.raises(ValueError, match="`decay` must be"):
         pn.Averaged(optax.sgd(0.1), decay)

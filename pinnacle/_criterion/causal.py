@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from .._misc import as_number, require_number
 from .._types import PoolInfo
-from ._checks import as_number, require
 from .base import AbstractConvergenceCriterion
 from .residual import row_norm
 
@@ -46,7 +46,7 @@ class Causal(AbstractConvergenceCriterion):
     strength: Float[Array, ""] = eqx.field(converter=as_number, default=100.0)
 
     def __check_init__(self):
-        require(self.strength, lambda e: e >= 0, "strength", "a number ≥ 0")
+        require_number("strength", self.strength, lambda e: e >= 0, "a number ≥ 0")
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
         dimension = info.x.shape[1]

@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int32
 
+from .._misc import as_number, require_number
 from .._types import PoolInfo
-from ._checks import as_number, require
 from .base import AbstractConvergenceCriterion
 
 
@@ -36,7 +36,7 @@ class Leverage(AbstractConvergenceCriterion):
     by_kind: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self):
-        require(self.damping, lambda d: d > 0, "damping", "a number > 0")
+        require_number("damping", self.damping, lambda d: d > 0, "a number > 0")
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
         # Thin factor Θ = FFᵀ, one row a residual row.

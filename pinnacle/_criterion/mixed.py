@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._misc import as_number, require_number
 from .._types import PoolInfo
-from ._checks import as_number, require
 from .base import AbstractConvergenceCriterion
 from .residual import row_norm
 
@@ -29,8 +29,8 @@ class MixedWithUniform(AbstractConvergenceCriterion):
     uniform: Float[Array, ""] = eqx.field(converter=as_number, default=0.2)
 
     def __check_init__(self):
-        require(
-            self.uniform, lambda u: (u >= 0) & (u <= 1), "uniform", "a share in [0, 1]"
+        require_number(
+            "uniform", self.uniform, lambda u: (u >= 0) & (u <= 1), "a share in [0, 1]"
         )
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:

@@ -4,8 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._misc import as_number, require_number
 from .._types import PoolInfo
-from ._checks import as_number, require
 from .base import AbstractConvergenceCriterion
 
 
@@ -27,8 +27,8 @@ class ResidualPower(AbstractConvergenceCriterion):
     offset: Float[Array, ""] = eqx.field(converter=as_number, default=0.0)
 
     def __check_init__(self):
-        require(self.power, lambda k: k >= 0, "power", "a number ≥ 0")
-        require(self.offset, lambda c: c >= 0, "offset", "a number ≥ 0")
+        require_number("power", self.power, lambda k: k >= 0, "a number ≥ 0")
+        require_number("offset", self.offset, lambda c: c >= 0, "a number ≥ 0")
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
         size = row_norm(info.residual)

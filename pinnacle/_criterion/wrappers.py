@@ -6,8 +6,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._misc import as_number, require_number
 from .._types import PoolInfo
-from ._checks import as_number, require
 from .base import AbstractConvergenceCriterion
 from .residual import row_norm
 
@@ -42,7 +42,7 @@ class Tempered(AbstractConvergenceCriterion):
     temperature: Float[Array, ""] = eqx.field(converter=as_number)
 
     def __check_init__(self):
-        require(self.temperature, lambda t: t > 0, "temperature", "a number > 0")
+        require_number("temperature", self.temperature, lambda t: t > 0, "a number > 0")
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
         embedding = self.criterion(info)

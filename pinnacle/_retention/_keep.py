@@ -1,17 +1,10 @@
 """What the policies share: how many rows stay, and the rank of each."""
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int32
 
-
-def as_fraction_or_none(value) -> Array | None:
-    """A strongly typed floating-point array, or None as it is."""
-    return None if value is None else jnp.asarray(value, jnp.result_type(float))
+from .._misc import require_number
 
 
 def as_count(value) -> Array:
@@ -51,19 +44,13 @@ def require_fraction_or_new(fraction: Array | None, new: Array | None) -> None:
             "give exactly one of `fraction` (share of the old points that stays) and "
             f"`new` (points replaced a round), got fraction={fraction} and new={new}."
         )
-    require(fraction, lambda f: (f >= 0) & (f <= 1), "fraction", "between 0 and 1")
-    require(new, lambda n: n >= 0, "new", "a number of points ≥ 0")
+    require_number(
+        "fraction", fraction, lambda f: (f >= 0) & (f <= 1), "between 0 and 1"
+    )
+    require_number("new", new, lambda n: n >= 0, "a number of points ≥ 0")
 
 
 def require_new_in_budget(new: Array | None, budget: int) -> None:
     """A round cannot replace more points than there are."""
     wanted = f"at most the budget of {budget}"
-    require(new, lambda n: n <= budget, "new", wanted)
-
-
-def require(value: Array | None, holds: Callable, name: str, wanted: str) -> None:
-    """Raise unless `holds(value)`; a traced value cannot be looked at and passes."""
-    if value is None or isinstance(value, Tracer):
-        return
-    if not holds(np.asarray(value)).all():
-        raise ValueError(f"`{name}` must be {wanted}, got {value}.")
+    require_number("new", new, lambda n: n <= budget, wanted)

@@ -4,7 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int32, PRNGKeyArray
 
-from ._keep import as_count, require
+from .._misc import require_number
+from ._keep import as_count
 from .base import AbstractRetentionPolicy, Retained, TrainingSetInfo
 
 
@@ -24,8 +25,10 @@ class KeepAll(AbstractRetentionPolicy):
     new: Int32[Array, ""] = eqx.field(converter=as_count)
 
     def __check_init__(self):
-        require(self.initial, lambda n: n >= 1, "initial", "a number of points ≥ 1")
-        require(self.new, lambda n: n >= 0, "new", "a number of points ≥ 0")
+        require_number(
+            "initial", self.initial, lambda n: n >= 1, "a number of points ≥ 1"
+        )
+        require_number("new", self.new, lambda n: n >= 0, "a number of points ≥ 0")
 
     def init(self, budget: int) -> None:
         return None

@@ -5,9 +5,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
+from .._misc import as_number_or_none
 from ._keep import (
     as_count_or_none,
-    as_fraction_or_none,
     number_kept,
     ranks,
     require_fraction_or_new,
@@ -30,7 +30,7 @@ class KeepBest(AbstractRetentionPolicy):
     """
 
     fraction: Float[Array, ""] | None = eqx.field(
-        converter=as_fraction_or_none, default=None
+        converter=as_number_or_none, default=None
     )
     new: Int32[Array, ""] | None = eqx.field(converter=as_count_or_none, default=None)
 

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
+from .._misc import as_number_or_none, require_number
 from .._types import Candidates, Selection
 from ._budget import Budget, count_by, eligible, group_of_kind, rank_under_budget
-from ._numbers import as_number_or_none, require
 from .base import AbstractSelector
 
 
@@ -37,10 +37,10 @@ class PerKindQuota(AbstractSelector):
     )
 
     def __check_init__(self):
-        require(
+        require_number(
+            "shares",
             self.shares,
             lambda s: s.ndim == 1 and np.all(s >= 0) and np.any(s > 0),
-            "shares",
             "one number ≥ 0 for each kind, not all 0",
         )
 

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray
 
+from .._misc import as_number_or_none, require_number
 from .._types import Candidates, Selection
 from ._budget import (
     Ranking,
@@ -14,7 +15,6 @@ from ._budget import (
     log_scores,
     rank_under_budget,
 )
-from ._numbers import as_number_or_none, require
 from .base import AbstractSelector
 
 
@@ -50,8 +50,8 @@ class Sampling(AbstractSelector):
     clip: Float[Array, ""] | None = eqx.field(converter=as_number_or_none, default=None)
 
     def __check_init__(self):
-        require(
-            self.clip, lambda c: c > 0, "clip", "a weight > 0, or None for no limit"
+        require_number(
+            "clip", self.clip, lambda c: c > 0, "a weight > 0, or None for no limit"
         )
 
     def __call__(

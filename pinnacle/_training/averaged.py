@@ -3,9 +3,9 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
 from jaxtyping import Array, Float, Int32, PyTree
 
+from .._misc import as_number, require_number
 from .optimiser import AbstractResidualOptimiser, StepInfo, as_residual_optimiser
 from .rows import RowFunction
 
@@ -41,16 +41,11 @@ class Averaged(AbstractResidualOptimiser):
     """
 
     optimiser: AbstractResidualOptimiser = eqx.field(converter=as_residual_optimiser)
-    decay: Float[Array, ""] = eqx.field(
-        converter=lambda d: jnp.asarray(d, jnp.result_type(float)), default=0.97
-    )
+    decay: Float[Array, ""] = eqx.field(converter=as_number, default=0.97)
 
     def __check_init__(self):
-        concrete = eqx.is_array(self.decay) and not isinstance(self.decay, Tracer)
-        if concrete and not 0 <= self.decay < 1:
-            raise ValueError(
-                f"`decay` is {self.decay}: give a number from 0 to below 1."
-            )
+        in_range = lambda d: (d >= 0) & (d < 1)  # noqa: E731
+        require_number("decay", self.decay, in_range, "a number from 0 to below 1")
 
     def init(self, parameters: PyTree) -> AveragedState:
         start = self.optimiser.init(parameters)

@@ -3,17 +3,13 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int32, PyTree
 
+from .._misc import as_number, as_number_or_none, require_number
 from .linearised import AbstractLinearised, Dense, MatrixFree, condition
 from .optimiser import AbstractResidualOptimiser, StepInfo
 from .rows import RowFunction, jacobian
-
-
-def _number(value) -> Array:
-    return jnp.asarray(value, jnp.result_type(float))
 
 
 # On points that change at every step, less damping fits each batch and no other point.
@@ -75,12 +71,12 @@ class GaussNewton(AbstractResidualOptimiser):
     **Raises:** `ValueError` for a number outside of these ranges.
     """
 
-    damping: Float[Array, ""] = eqx.field(converter=_number, default=1e-6)
+    damping: Float[Array, ""] = eqx.field(converter=as_number, default=1e-6)
     floor: Float[Array, ""] | None = eqx.field(
-        converter=lambda f: None if f is None else _number(f), default=None
+        converter=as_number_or_none, default=None
     )
-    factor: Float[Array, ""] = eqx.field(converter=_number, default=2.0)
-    momentum: Float[Array, ""] = eqx.field(converter=_number, default=0.0)
+    factor: Float[Array, ""] = eqx.field(converter=as_number, default=2.0)
+    momentum: Float[Array, ""] = eqx.field(converter=as_number, default=0.0)
     lengths: int = eqx.field(static=True, default=8)
     patience: int = eqx.field(static=True, default=10)
     iterations: int | None = eqx.field(static=True, default=None)
@@ -201,12 +197,10 @@ def _check_numbers(optimiser: GaussNewton) -> None:
         "factor": (lambda v: v > 1, "a number > 1, for instance 2"),
         "momentum": (lambda v: (v >= 0) & (v < 1), "a number from 0 to below 1"),
     }
-    for name, (holds, what) in ranges.items():
+    for name, (holds, wanted) in ranges.items():
         value = getattr(optimiser, name)
-        if isinstance(value, Tracer) or not eqx.is_array(value):
-            continue
-        if value.ndim != 0 or not holds(value):
-            raise ValueError(f"`{name}` is {value}: give {what}.")
+        require_number(name, value, lambda v: v.ndim == 0, wanted)
+        require_number(name, value, holds, wanted)
 
 
 def _check_choices(optimiser: GaussNewton) -> None:
