@@ -31,11 +31,15 @@ from pinnacle.experiment.config import from_dict, load_config, make_config
 from pinnacle.experiment.show import Watch
 
 
-TINY = (
-    *("--method", "pinnacle-k-no-trigger", "--steps", "60", "--select-every", "20"),
-    *("--budget", "12", "--new", "5", "--pool", "20", "0", "--references", "8"),
+SMALL = (
+    *("--steps", "60", "--select-every", "20", "--budget", "12", "--pool", "20", "0"),
     *("--width", "4", "--depth", "1", "--report-every", "10"),
 )
+TINY = (
+    *("--method", "pinnacle-k-no-trigger", "--new", "5", "--references", "8"),
+    *SMALL,
+)
+UNIFORM = ("--method", "uniform", *SMALL)
 FILES = {
     *("config.json", "history.csv", "rounds.csv", "points.npz", "snapshots.npz"),
     *("stages.npz", "checkpoint.eqx", "model.eqx", "summary.json", "figures"),
@@ -137,8 +141,8 @@ def test_options_change_a_config(finished, tmp_path):
 
 def test_float64_in_this_run_only(tmp_path):
     out = tmp_path / "double"
-    words = ("--steps", 10, "--dtype", "float64", "--method", "uniform", "--no-figures")
-    result = pinnacle("run", "diffusion", *TINY, *words, "--out", out)
+    words = ("--steps", 10, "--dtype", "float64", "--no-figures")
+    result = pinnacle("run", "diffusion", *UNIFORM, *words, "--out", out)
     assert result.exit_code == 0, result.output
     assert jnp.zeros(()).dtype == jnp.float32
     assert b"float64" in (out / "model.eqx").read_bytes()
@@ -325,8 +329,8 @@ def test_progress_shows_what_a_second_order_step_did(no_type_checks):
 
 def test_nonfinite_loss(tmp_path):
     out = tmp_path / "blown"
-    words = ("--learning-rate", "1e30", "--method", "uniform", "--out", out)
-    result = pinnacle("run", "diffusion", *TINY, *words)
+    words = ("--learning-rate", "1e30", "--out", out)
+    result = pinnacle("run", "diffusion", *UNIFORM, *words)
     assert result.exit_code == 1
     assert "lower the learning rate" in result.output
     assert FILES - set(os.listdir(out)) == set()
@@ -367,6 +371,23 @@ def test_nonfinite_loss(tmp_path):
             ("burgers", "--method", "uniform", "--estimator", "exact"),
             "method 'uniform' does not score by the NTK",
         ),
+        (
+            ("burgers", "--method", "uniform", "--new", "9"),
+            "method 'uniform' draws all points afresh",
+        ),
+        (
+            ("burgers", "--method", "pinnacle-k-no-trigger", "--drift", "0.1"),
+            "does not look at the NTK's drift; `--early` makes it",
+        ),
+        (
+            ("burgers", "--estimator", "exact", "--references", "9"),
+            "with the estimator 'exact' has none",
+        ),
+        (
+            ("burgers", "--optimizer", "gauss-newton", "--schedule", "cosine"),
+            "optimizer 'gauss-newton' has no learning rate",
+        ),
+        (("burgers", "--experimental-pool", "9"), "nothing is measured in"),
         (
             ("burgers", "--method", "pinnacle-k-no-cross-no-cross"),
             "the ablation 'no-cross' twice",
@@ -413,7 +434,7 @@ def test_incomplete_config(tmp_path):
 def test_an_existing_folder_stays(tmp_path):
     kept, drawn = tmp_path / "notes.txt", tmp_path / "figures" / "mine.png"
     kept.write_text("mine")
-    words = ("run", "diffusion", *TINY, "--steps", 10, "--method", "uniform")
+    words = ("run", "diffusion", *UNIFORM, "--steps", 10)
     words = (*words, "--no-figures")
     result = pinnacle(*words, "--out", tmp_path)
     assert result.exit_code == 2

@@ -27,6 +27,8 @@ from .methods import (
     MethodSettings,
     check_method,
     has_fixed_shares,
+    keeps_points,
+    looks_at_drift,
     uses_ntk,
 )
 
@@ -157,23 +159,51 @@ def check_used(config: RunConfig, given: Collection[str]) -> None:
     """Raise `ValueError` if a field that somebody gave changes nothing."""
     problem, method = config.problem, config.method
     check_method(method)
+    settings = _settings(problem)
+    drift = (
+        looks_at_drift(method, config.early),
+        f"method {method!r} does not look at the NTK's drift; `--early` makes it",
+    )
+    adam = (
+        config.optimizer == "adam",
+        f"optimizer {config.optimizer!r} has no learning rate",
+    )
+    measured = (
+        settings["experimental_capacity"] > 0,
+        f"nothing is measured in problem {problem!r}",
+    )
     uses = {
+        "new": (
+            keeps_points(method),
+            f"method {method!r} draws all points afresh in each round",
+        ),
+        "drift": drift,
+        "look_every": drift,
+        "learning_rate": adam,
+        "schedule": adam,
+        "experimental_per_round": measured,
+        "experimental_capacity": measured,
+        "experimental_pool": measured,
+        "references": (
+            uses_ntk(method) and config.estimator != "exact",
+            f"method {method!r} with the estimator {config.estimator!r} has none",
+        ),
         "pde_share": (
-            lambda: has_fixed_shares(method),
+            has_fixed_shares(method),
             f"method {method!r} has no fixed shares",
         ),
         "estimator": (
-            lambda: uses_ntk(method),
+            uses_ntk(method),
             f"method {method!r} does not score by the NTK",
         ),
-        "sample": (lambda: config.data is not None, "no `data` is given"),
+        "sample": (config.data is not None, "no `data` is given"),
         "source_steps": (
-            lambda: _settings(problem)["source_steps"] > 0,
+            settings["source_steps"] > 0,
             f"problem {problem!r} begins with an untrained network",
         ),
     }
     for name, (used, why) in uses.items():
-        if name in given and not used():
+        if name in given and not used:
             raise ValueError(f"`{name}` is given, but {why}: leave it out.")
 
 

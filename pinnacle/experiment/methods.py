@@ -129,6 +129,18 @@ def uses_ntk(name: str) -> bool:
     return name not in _BASELINES or name == "leverage"
 
 
+def keeps_points(name: str) -> bool:
+    """Whether a method replaces only part of its points in a round."""
+    return name not in _BASELINES and "-no-retention" not in name
+
+
+def looks_at_drift(name: str, early: bool | None) -> bool:
+    """Whether the NTK's drift may start a round."""
+    if early is None:
+        return name not in _BASELINES and "-no-trigger" not in name
+    return early
+
+
 ABLATIONS = ("-no-retention", "-no-trigger", "-fixed-shares", "-no-cross")
 
 
