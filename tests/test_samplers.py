@@ -1,5 +1,6 @@
 """Samplers: a table of samplers crossed with the laws that hold on all."""
 
+import functools
 import math
 
 import jax
@@ -48,9 +49,18 @@ def sampler(request):
 
 
 def many(sampler, n, dim, count, seed=0):
-    """`count` samples under as many keys, in one call."""
+    """`count` samples under as many keys, in one call; drawn once for all tests."""
+    precision = jnp.result_type(float)
+    return _many(sampler, n, dim, count, seed, precision)
+
+
+@functools.cache
+def _many(sampler, n, dim, count, seed, precision):
     keys = jax.random.split(jax.random.key(seed), count)
-    return np.asarray(jax.jit(jax.vmap(lambda k: sampler.unit(n, dim, key=k)))(keys))
+    draws = np.array(jax.jit(jax.vmap(lambda k: sampler.unit(n, dim, key=k)))(keys))
+    assert draws.dtype == precision
+    draws.flags.writeable = False
+    return draws
 
 
 def test_laws(sampler):
@@ -80,7 +90,7 @@ def test_the_laws_catch_what_is_wrong(sampler, message):
 
 
 def test_the_dtype_is_the_default(sampler, both_precisions):
-    unit = jax.jit(lambda key: sampler.unit(6, 2, key=key))(jax.random.key(0))
+    unit = jax.eval_shape(lambda key: sampler.unit(6, 2, key=key), jax.random.key(0))
     assert unit.dtype == (jnp.float64 if both_precisions else jnp.float32)
     assert not unit.weak_type
 
@@ -98,7 +108,7 @@ def test_two_keys_give_different_sets_of_points(sampler):
     """Not only another order; a full grid without jitter has one set only."""
     if sampler == SAMPLERS["grid"]:
         return
-    first, other = many(sampler, 64, 2, 2)
+    first, other, *_ = many(sampler, 200, 2, 20)
     assert len(set(map(tuple, first)) & set(map(tuple, other))) == 0
 
 
@@ -136,7 +146,7 @@ def test_scrambling_keeps_the_order_of_convergence(name):
 
 
 def test_halton_is_not_sobol():
-    sobol, halton = (many(s, 64, 2, 1)[0] for s in (Sobol(), Halton()))
+    sobol, halton = (many(s, 64, 2, 20)[0] for s in (Sobol(), Halton()))
     assert not np.isclose(np.sort(sobol, 0), np.sort(halton, 0)).all()
     # 27 points fill the 27 parts of the second axis in base 3, which Sobol does not.
     assert sorted((many(Halton(), 27, 2, 1)[0, :, 1] * 27).astype(int)) == list(
@@ -166,10 +176,14 @@ def test_scrambled_sobol_stays_stratified_in_every_dimension():
 
 def test_halton_without_scrambling_against_scipy(x64):
     reference = qmc.Halton(len(PRIMES), scramble=False).random(500)
-    for j in (0, 1, 2, 3, 10, 19):
-        base = PRIMES[j]
-        same = jnp.tile(jnp.arange(base, dtype=jnp.int32), (places(base), 1))
-        mine = radical_inverse(500, base, same)
+    axes = (0, 1, 2, 3, 10, 19)
+
+    @jax.jit
+    def unscrambled():
+        same = lambda b: jnp.tile(jnp.arange(b, dtype=jnp.int32), (places(b), 1))  # noqa: E731
+        return [radical_inverse(500, b, same(b)) for b in (PRIMES[j] for j in axes)]
+
+    for j, mine in zip(axes, unscrambled(), strict=True):
         np.testing.assert_allclose(mine, reference[:, j], rtol=0, atol=1e-9)
 
 
@@ -179,17 +193,20 @@ def test_scrambled_halton_fills_its_boxes():
         assert len(np.unique(np.floor(x * [8, 9]).astype(int), axis=0)) == 72
 
 
+before_the_shift = jax.jit(hammersley, static_argnums=(0, 1))
+
+
 def test_hammersley_before_the_shift(x64):
     reference = [np.arange(50) / 50]
     reference += [qmc.Halton(3, scramble=False).random(50)[:, j] for j in range(3)]
     np.testing.assert_allclose(
-        hammersley(50, 4), np.stack(reference, 1), rtol=0, atol=1e-9
+        before_the_shift(50, 4), np.stack(reference, 1), rtol=0, atol=1e-9
     )
 
 
 def test_hammersley_is_shifted_as_a_whole(x64):
     for x in many(Hammersley(), 50, 4, 5):
-        angle = 2j * np.pi * (x - np.asarray(hammersley(50, 4)))
+        angle = 2j * np.pi * (x - np.asarray(before_the_shift(50, 4)))
         np.testing.assert_allclose(np.exp(angle), np.exp(angle[:1]).repeat(50, 0))
 
 
@@ -253,7 +270,7 @@ def test_conversion_never_gives_one(both_precisions):
 def test_long_sequences_stay_below_one_and_keep_their_spread():
     """2^20 points, where rounding in float32 is as coarse as the slices."""
     for name in LOW_DISCREPANCY:
-        x = np.asarray(SAMPLERS[name].unit(2**20, 1, key=jax.random.key(0)))[:, 0]
+        x = many(SAMPLERS[name], 2**20, 1, 1)[0, :, 0]
         assert ((x >= 0) & (x < 1)).all()
         counts = np.bincount((x * 1024).astype(int), minlength=1024)
         assert np.abs(counts - 1024).max() <= 8
