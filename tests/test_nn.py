@@ -78,6 +78,7 @@ NETWORKS = {
 }
 
 
+@eqx.filter_jit
 def perturbed(network):
     """Biases and slopes away from their starting values."""
     flat, back = ravel_pytree(eqx.filter(network, eqx.is_inexact_array))
