@@ -149,17 +149,14 @@ def _fields(rows: Rows, metric: str) -> dict[str, Figure]:
 
 
 def _gauged(experiment: Experiment, prediction: np.ndarray) -> np.ndarray:
-    """The prediction with the true mean over space at each time, in outputs that the
-    equations fix only up to it."""
-    problem, reference = experiment.problem, experiment.reference
-    free = [problem.outputs.index(name) for name in problem.gauge]
-    free = [i for i in free if i < reference.values.shape[1]]
-    shape = (-1, reference.shape[-1])
-    prediction = np.array(prediction)
-    for i in free:
-        ours, true = (v[:, i].reshape(shape) for v in (prediction, reference.values))
-        prediction[:, i] = (ours + np.mean(true - ours, axis=0)).ravel()
-    return prediction
+    """The prediction with the true values of what no equation fixes."""
+    true, times = experiment.reference.values, experiment.reference.shape[-1]
+    ours = jnp.asarray(prediction)[:, : true.shape[1]]
+
+    def bare(values):
+        return experiment.problem.without_gauge(jnp.asarray(values), times)
+
+    return np.asarray(bare(ours) + (true - bare(true)))
 
 
 def _dynamics(rows: Rows) -> dict[str, Figure]:

@@ -109,14 +109,12 @@ class Problem:
         """
         x, values = jnp.asarray(reference.x), jnp.asarray(reference.values)
         columns = self._columns(values.shape[1])
-        gauge = [self.outputs.index(name) for name in self.gauge]
         true = dict(self.true_coefficients)
         times = reference.shape[-1]
 
         def errors(model):
             prediction = predict(model, x)[:, : values.shape[1]]
-            free = [i for i in gauge if i < values.shape[1]]
-            p, r = (_without_mean(v, free, times) for v in (prediction, values))
+            p, r = (self.without_gauge(v, times) for v in (prediction, values))
             found = {}
             for suffix, where in columns.items():
                 for metric in (mse, relative_l2, max_error):
@@ -127,6 +125,21 @@ class Problem:
             return found
 
         return errors
+
+    def without_gauge(
+        self, values: Float[Array, "n outputs"], times: int
+    ) -> Float[Array, "n outputs"]:
+        """Values on a reference's grid less what no equation fixes.
+
+        That is their mean over space at each time, in the outputs of `gauge`. The time
+        is the last coordinate, with `times` values.
+        """
+        free = np.isin(self.outputs[: values.shape[1]], self.gauge)
+        if not free.any():
+            return values
+        by_time = values.reshape(-1, times, values.shape[1])
+        mean = jnp.mean(by_time, axis=0, keepdims=True)
+        return (by_time - jnp.where(free[None, None], mean, 0)).reshape(values.shape)
 
     def _columns(self, count: int) -> dict[str, np.ndarray]:
         """Which outputs each metric is about, by the suffix of its name."""
@@ -143,17 +156,6 @@ class Problem:
             each = {f"/{name}": np.array([i]) for i, name in enumerate(names)}
             columns.update(each)
         return columns
-
-
-def _without_mean(values, columns: list[int], times: int):
-    """The values without their mean over space at each time, in some columns."""
-    if not columns:
-        return values
-    by_time = values.reshape(-1, times, values.shape[1])
-    mean = jnp.mean(by_time, axis=0, keepdims=True)
-    free = np.isin(np.arange(values.shape[1]), columns)
-    by_time = by_time - jnp.where(free[None, None, :], mean, 0)
-    return by_time.reshape(values.shape)
 
 
 @eqx.filter_jit
