@@ -90,20 +90,19 @@ def draw_estimator_case(seed: int = 0) -> EstimatorCase:
     domain = SpaceTime(Interval(0, 1), 0, 1)
     components = [
         Component("pde", domain, PDE(_advection), 0.3, weight=2.0),
-        Component("ic", domain.initial(), Dirichlet(), lambda x: jnp.sin(4 * x[0])),
+        Component("ic", domain.initial(), Dirichlet(), _initial),
         Component("pair", domain, PDE(_pair, rows=2), weight=jnp.asarray([0.5, 1.0])),
     ]
     space = AugmentedSpace(components)
     model = Model(MLP(2, 1, 16, 1, key=key), {"speed": 0.7})
-    sizes = [(10, 4, 5), (4, 3, 3)]
-    pool, points = (
-        tuple(
-            _block(space, kind, n, key=keys[3 * which + kind])
-            for kind, n in enumerate(counts)
-        )
-        for which, counts in enumerate(sizes)
-    )
-    return EstimatorCase(space, model, pool, points)
+    return EstimatorCase(space, model, *_blocks(space, keys))
+
+
+# Functions of the module, not of the call: what one call compiles serves the others.
+
+
+def _initial(x):
+    return jnp.sin(4 * x[0])
 
 
 def _advection(u, x):
@@ -114,6 +113,19 @@ def _advection(u, x):
 def _pair(u, x):
     value, u_x = derivatives(u, x, (), (0,))
     return value**2, u_x - value
+
+
+@eqx.filter_jit
+def _blocks(space: AugmentedSpace, keys) -> list[tuple[Block, ...]]:
+    """The pool and the other points."""
+    sizes = [(10, 4, 5), (4, 3, 3)]
+    return [
+        tuple(
+            _block(space, kind, n, key=keys[3 * which + kind])
+            for kind, n in enumerate(counts)
+        )
+        for which, counts in enumerate(sizes)
+    ]
 
 
 def _block(space: AugmentedSpace, kind: int, n: int, *, key) -> Block:
