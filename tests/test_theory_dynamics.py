@@ -223,7 +223,7 @@ def test_loss_curve_of_a_real_network(network):
     rows, _, parameters = network
     window = jax.jit(lambda rate: theory.training_window(rows, parameters, rate, 40))
     early, late = window(2e-5), window(1e-3)
-    losses = [0.5 * np.sum(np.asarray(rows(parameters)) ** 2)] * 2
+    losses = [0.5 * np.sum(np.asarray(jax.jit(rows)(parameters)) ** 2)] * 2
     np.testing.assert_allclose(
         [early.measured[0], early.predicted[0]], losses, rtol=1e-9
     )
