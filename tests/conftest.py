@@ -51,7 +51,7 @@ def both_precisions(request):
 def quick_compile(request):
     """Compile without most of XLA's optimisations: half the time, slower code.
 
-    Modules that set `OPTIMISED = True` compile as users do.
+    Modules that set `OPTIMISED = True` compile with all of them.
     """
     quick = not getattr(request.module, "OPTIMISED", False)
     jax.config.update("jax_disable_most_optimizations", quick)

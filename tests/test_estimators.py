@@ -403,7 +403,7 @@ def test_sizes_below_one_are_refused(estimator):
 
 @pytest.fixture
 def optimised(quick_compile):
-    """Compiled as users do."""
+    """Compiled with all of XLA's optimisations."""
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", True)
