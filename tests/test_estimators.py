@@ -270,9 +270,9 @@ def drawn(space, sizes, dtype):
 
 
 def test_chunking_does_not_matter(both_precisions):
-    """A 2000 × 300 kernel of a 2-16-16-1 network over PDE and BC points, in chunks of
+    """A 2000 × 300 kernel of a 2-64-64-1 network over PDE and BC points, in chunks of
     1, 7, 64 and all at once."""
-    space, model = square(16, 2, lambda u, x: jax.jacfwd(u)(x)[0, 0])
+    space, model = square(64, 2, lambda u, x: jax.jacfwd(u)(x)[0, 0])
     pool = drawn(space, (1500, 500), model.dtype)
     reference = tuple(b.rows(0, n) for b, n in zip(pool, (200, 100), strict=True))
 
