@@ -142,7 +142,7 @@ class RunFolder:
         target = self / "figures"
         target.mkdir(exist_ok=True)
         for name, figure in figures.items():
-            figure.savefig(target / f"{name}.png")
+            figure.savefig(target / f"{name}.png", bbox_inches="tight")
         return [f"{name}.png" for name in figures]
 
     def read_arrays(self, name: str) -> dict[str, np.ndarray]:
