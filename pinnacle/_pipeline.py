@@ -17,6 +17,7 @@ from ._ntk.base import AbstractNTKEstimator
 from ._ntk.jacobian import Rows
 from ._results import RESULTS
 from ._retention.base import AbstractRetentionPolicy, TrainingSetInfo
+from ._selector._budget import largest_entry
 from ._selector.base import AbstractSelector
 from ._space.augmented import AugmentedSpace, Block
 from ._space.pool import CandidatePool
@@ -201,11 +202,11 @@ def _select(pipeline, model, state, key, future=None):
     old = _with_pseudo_labels(space, future, old, overwrite=False)
     basis = pipeline.estimator.basis(space, model, pool, key=basis_key)
 
-    look = _look(pipeline, model, pool, old, basis)
-    embedding = _embed(pipeline.criterion, look)
-    old_embedding = embedding[_old_rows(state.points, pool, old)]
+    info = _look(pipeline, model, pool, basis)
+    embedding = _embed(pipeline.criterion, info)
+    beside = _look(pipeline, model, old, basis, population=info)
+    old_embedding = _embed(pipeline.criterion, beside)[_rows_of(state.points, old)]
     old_embedding = jnp.where(state.points.mask[:, None], old_embedding, 0)
-    info, embedding = _of_pool(look, embedding, pool, old)
 
     keep, total, retention = _retain(pipeline, state, old_embedding, key=retain_key)
     candidates = _candidates(
@@ -232,33 +233,29 @@ def _embed(criterion: AbstractConvergenceCriterion, look: PoolInfo) -> Array:
     return embedding
 
 
-def _look(pipeline, model, pool: tuple[Block, ...], old: tuple[Block, ...], basis):
-    """Residuals, gradient norms and NTK spectrum on the candidates and the old points.
+def _look(
+    pipeline, model, blocks: tuple[Block, ...], basis, population=None
+) -> PoolInfo:
+    """Residuals, gradient norms and NTK spectrum on the rows of one block a kind.
 
-    The rows are those of one block a kind: its candidates, then its old points, which
-    are embedded beside the candidates but are no part of the population. What the
-    criterion does not use is dropped by XLA.
+    What the criterion does not use is dropped by XLA.
+
+    **Arguments:**
+
+    - `population`: what this says about the candidates, where the rows are others that
+      are to be embedded beside them.
     """
-    space, estimator = pipeline.space, pipeline.estimator
-    blocks = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), pool, old)
+    space = pipeline.space
     rows = Rows(space, model, coefficients=True, chunk=None)
-    residuals = [rows.residual(kind, block) for kind, block in enumerate(blocks)]
-    norms = [rows.gradient_norm(kind, block) for kind, block in enumerate(blocks)]
     joined = space.join(blocks)
     return PoolInfo(
         kind=joined.kind,
         mask=joined.mask,
         x=joined.x,
-        residual=space.stack(residuals),
-        gradient_norm=jnp.concatenate(norms),
-        spectrum=estimator.spectrum(space, model, blocks, basis),
-        population=jnp.concatenate(
-            [
-                jnp.full(block.size, candidates)
-                for pair in zip(pool, old, strict=True)
-                for block, candidates in zip(pair, (True, False), strict=True)
-            ]
-        ),
+        residual=rows.residual(blocks),
+        gradient_norm=rows.gradient_norm(blocks),
+        spectrum=pipeline.estimator.spectrum(space, model, blocks, basis),
+        population=population,
     )
 
 
@@ -298,41 +295,14 @@ def looks_at_labels(pipeline: SelectionPipeline) -> bool:
     return depends_on(pipeline.criterion, some, of_residuals)
 
 
-def _of_pool(look: PoolInfo, embedding, pool, old) -> tuple[PoolInfo, Array]:
-    """The candidates' rows of what `_look` and the criterion say."""
-    starts = _starts(pool, old)
-
-    def part(leaf):
-        pairs = zip(starts, pool, strict=True)
-        return jnp.concatenate([leaf[i : i + block.size] for i, block in pairs])
-
-    info = PoolInfo(
-        kind=part(look.kind),
-        mask=part(look.mask),
-        x=part(look.x),
-        residual=part(look.residual),
-        gradient_norm=part(look.gradient_norm),
-        spectrum=NTKSpectrum(
-            look.spectrum.eigenvalues, part(look.spectrum.eigenfunctions)
-        ),
-    )
-    return info, part(embedding)
-
-
-def _old_rows(points: Points, pool, old) -> Int32[Array, " n"]:
-    """Which row of `_look` each old point is: of the rows of its kind, the one after
-    the candidates and the old points before it."""
-    kinds = jnp.arange(len(pool))
+def _rows_of(points: Points, blocks: tuple[Block, ...]) -> Int32[Array, " n"]:
+    """Which row of the blocks that they were split into each point is."""
+    kinds = jnp.arange(len(blocks))
     here = points.mask[:, None] & (points.kind[:, None] == kinds[None, :])
     rank = jnp.sum(jnp.where(here, jnp.cumsum(here, axis=0) - 1, 0), axis=1)
-    first = _starts(pool, old) + np.array([block.size for block in pool])
-    return jnp.asarray(first, jnp.int32)[points.kind] + rank.astype(jnp.int32)
-
-
-def _starts(pool, old) -> np.ndarray:
-    """The first row of each kind in `_look`."""
-    sizes = [a.size + b.size for a, b in zip(pool, old, strict=True)]
-    return np.cumsum(sizes) - sizes
+    sizes = np.array([block.size for block in blocks])
+    first = jnp.asarray(np.cumsum(sizes) - sizes, jnp.int32)
+    return first[points.kind] + rank.astype(jnp.int32)
 
 
 def _capacities(pipeline) -> list[int]:
@@ -445,7 +415,7 @@ def _usable(info: PoolInfo, embedding: Array) -> Bool[Array, " n"]:
     """Which candidates have a finite residual and, where all have, embedding: a single
     residual may spoil all embeddings, and is to blame then."""
     finite = jnp.all(jnp.isfinite(info.residual), axis=1)
-    embedded = jnp.all(jnp.isfinite(embedding), axis=1)
+    embedded = jnp.isfinite(largest_entry(embedding))
     return jnp.where(jnp.all(finite), embedded, finite)
 
 

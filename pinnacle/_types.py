@@ -66,9 +66,8 @@ class PoolInfo(eqx.Module):
     - `gradient_norm`: ‖J(z)ᵀR(z)‖, the norm of the gradient of ½‖R(z)‖², shape `(n,)`.
     - `spectrum`: eigenpairs of the NTK on the pool: `eigenvalues` of shape `(r,)`,
       `eigenfunctions` of shape `(n, m, r)`.
-    - `population`: which rows averages and sums over the pool go over, `None` for all
-      of them. The rows of the old training set are embedded together with the pool,
-      but are no part of it.
+    - `population`: the candidates, where these rows are not the candidates themselves
+      but rows of the old training set, which are embedded beside them.
 
     Fields that a criterion does not touch cost nothing under `jax.jit`.
     """
@@ -79,12 +78,12 @@ class PoolInfo(eqx.Module):
     residual: Float[Array, "n m"]
     gradient_norm: Float[Array, " n"]
     spectrum: NTKSpectrum
-    population: Bool[Array, " n"] | None = None
+    population: "PoolInfo | None" = None
 
     @property
-    def counted(self) -> Bool[Array, " n"]:
-        """The candidates that averages and sums over the pool go over."""
-        return self.mask if self.population is None else self.mask & self.population
+    def pool(self) -> "PoolInfo":
+        """The candidates: what averages and sums go over, these rows or others."""
+        return self if self.population is None else self.population
 
 
 class Candidates(eqx.Module):

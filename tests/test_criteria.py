@@ -20,6 +20,7 @@ from pinnacle._criterion import (
     Pointwise,
     ResidualPower,
     Tempered,
+    _rows,
 )
 from pinnacle._selector import Sampling
 from pinnacle._types import Candidates, NTKSpectrum, PoolInfo
@@ -53,6 +54,20 @@ def test_laws(name):
 def test_laws_in_float64(x64):
     check_criterion(ConvergenceDegree(), homogeneous=True)
     check_criterion(ResidualPower(offset=0.5))
+
+
+@pytest.mark.parametrize("chunk", [7, 8])  # of 24 candidates
+@pytest.mark.parametrize("rows", [1, 2])
+def test_many_candidates_are_embedded_chunk_by_chunk(chunk, rows, monkeypatch):
+    info = draw_pool_info(np.random.default_rng(0))
+    info = eqx.tree_at(
+        lambda i: (i.residual, i.spectrum.eigenfunctions),
+        info,
+        (info.residual[:, :rows], info.spectrum.eigenfunctions[:, :rows]),
+    )
+    whole = ConvergenceDegree()(info)
+    monkeypatch.setattr(_rows, "_CHUNK", chunk)
+    np.testing.assert_allclose(ConvergenceDegree()(info), whole, rtol=1e-6, atol=1e-9)
 
 
 @settings(max_examples=10, deadline=None)
@@ -232,7 +247,8 @@ def test_causal_scores_against_the_sum_over_earlier_points(axis, x64):
     # 24 candidates of 3 kinds, several of them at the same time.
     info = draw_pool_info(np.random.default_rng(3), scale=2.0)
     counted = np.random.default_rng(4).random(24) < 0.7
-    info = dataclasses.replace(info, population=jnp.asarray(counted))
+    pool = dataclasses.replace(info, mask=info.mask & counted)
+    info = dataclasses.replace(info, population=pool)
     time, kind = np.asarray(info.x)[:, axis], np.asarray(info.kind)
     square = np.sum(np.asarray(info.residual) ** 2, axis=1)
     counted &= np.asarray(info.mask)

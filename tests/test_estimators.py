@@ -98,13 +98,12 @@ def small():
         def look():
             basis = estimator.basis(space, model, pool, key=key)
             joined = space.join(pool)
-            norms = [rows.gradient_norm(kind, b) for kind, b in enumerate(pool)]
             info = PoolInfo(
                 kind=joined.kind,
                 mask=joined.mask,
                 x=joined.x,
                 residual=space.stack(space.residual(model, pool)),
-                gradient_norm=jnp.concatenate(norms),
+                gradient_norm=rows.gradient_norm(pool),
                 spectrum=estimator.spectrum(space, model, pool, basis),
             )
             reference = reference_rows(rows, pool, 7, key=key)
@@ -282,8 +281,7 @@ def test_chunking_does_not_matter(both_precisions):
             rows = Rows(space, model, False, chunk)
             J = [rows.jacobian(k, b)[:, 0] for k, b in enumerate(reference)]
             directions = jnp.concatenate(J).T
-            blocks = [rows.project(k, b, directions)[:, 0] for k, b in enumerate(pool)]
-            return jnp.concatenate(blocks)
+            return rows.project(pool, directions)[:, 0]
 
         return np.asarray(compute(space, model, pool, reference), np.float64)
 

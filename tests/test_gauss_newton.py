@@ -461,8 +461,12 @@ def pool_info(F, kind, mask, population=None):
 
 
 @eqx.filter_jit
-def leverage(criterion, F, kind, mask, population=None):
-    return criterion(pool_info(F, kind, mask, population))
+def leverage(criterion, F, kind, mask, counted=None):
+    """The embedding; with `counted`, beside the pool of so many first rows."""
+    rows, pool = (F, kind, mask), None
+    if counted is not None:
+        pool = pool_info(*(array[:counted] for array in rows))
+    return criterion(pool_info(*rows, pool))
 
 
 def dense_leverage(F, kind, mask, damping, by_kind):
@@ -507,9 +511,8 @@ def test_leverage_is_the_dense_definition(by_kind, damping):
 def test_leverage_of_rows_beside_the_population(both_precisions):
     """Rows that do not count change no other row, and are embedded all the same."""
     F = jr.normal(jr.key(0), (14, 2, 5))
-    population = jnp.arange(14) < 10
     criterion = pn.Leverage(0.01)
-    both = np.asarray(leverage(criterion, F, KIND, MASK, population))
+    both = np.asarray(leverage(criterion, F, KIND, MASK, 10))
     alone = np.asarray(leverage(criterion, F[:10], KIND[:10], MASK[:10]))
     np.testing.assert_allclose(
         np.sum(both[:10] ** 2, axis=1), np.sum(alone**2, axis=1), rtol=1e-3

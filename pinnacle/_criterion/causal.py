@@ -55,20 +55,26 @@ class Causal(AbstractConvergenceCriterion):
                 f"`axis` is {self.axis}: the points have {dimension} coordinates, give "
                 f"one of 0 to {dimension - 1}, or -1 for the last."
             )
-        left = _residual_before(info, info.x[:, self.axis])
-        exponent = self.strength.astype(left.dtype) * left
-        n = exponent.shape[0]  # no kind has a larger index than the number of rows
-        kind = info.kind.astype(jnp.int32)
-        largest = jax.ops.segment_max(exponent, kind, n)[kind]
+        strength = self.strength.astype(info.residual.dtype)
+        # No kind has a larger index than the number of rows.
+        n = info.pool.kind.shape[0] + info.kind.shape[0]
+        of_pool = strength * _residual_before(info.pool, self.axis)
+        largest = jax.ops.segment_max(of_pool, info.pool.kind, n)[info.kind]
+        exponent = strength * _residual_before(info, self.axis)
         exponent = exponent * jnp.where(largest > _SMALLEST, _SMALLEST / largest, 1)
         return self.criterion(info) * jnp.exp(-0.5 * exponent)[:, None]
 
 
-def _residual_before(info: PoolInfo, time: Float[Array, " n"]) -> Float[Array, " n"]:
-    """L of each candidate. Rows outside of the population see it, and add nothing."""
-    kind, n = info.kind.astype(jnp.int32), time.shape[0]
-    size = row_norm(info.residual)
-    counts = info.counted & jnp.isfinite(size)
+def _residual_before(info: PoolInfo, axis: int) -> Float[Array, " n"]:
+    """L of each row. Rows beside the pool see it, and add nothing."""
+    beside = [] if info.population is None else [info]
+    parts = [info.pool, *beside]
+    kind = jnp.concatenate([part.kind for part in parts])
+    time = jnp.concatenate([part.x[:, axis] for part in parts])
+    size = row_norm(jnp.concatenate([part.residual for part in parts]))
+    n = kind.shape[0]
+    counted = [info.pool.mask, *(jnp.zeros_like(part.mask) for part in beside)]
+    counts = jnp.concatenate(counted) & jnp.isfinite(size)
     number = jax.ops.segment_sum(counts.astype(size.dtype), kind, n)[kind]
     largest = float(jnp.finfo(size.dtype).max) ** 0.25  # sums of squares stay finite
     size = jnp.where(counts, jnp.minimum(size, largest), 0)
@@ -82,7 +88,8 @@ def _residual_before(info: PoolInfo, time: Float[Array, " n"]) -> Float[Array, "
     # Of candidates at the same time none is before another.
     later = begins | (jnp.roll(time, 1) != time)
     earliest = jax.lax.cummax(jnp.where(later, jnp.arange(n), 0))
-    return jnp.zeros_like(before).at[order].set(before[earliest])
+    left = jnp.zeros_like(before).at[order].set(before[earliest])
+    return left[n - info.kind.shape[0] :]
 
 
 def _sums(begins: Bool[Array, " n"], values: Float[Array, " n"]) -> Float[Array, " n"]:

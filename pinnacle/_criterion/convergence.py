@@ -4,6 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import PoolInfo
+from ._rows import row_by_row
 from .base import AbstractConvergenceCriterion
 
 
@@ -15,8 +16,10 @@ class ConvergenceDegree(AbstractConvergenceCriterion):
     """
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
-        # a_i(z) = Σ_rows ψ_i(z)R(z); rounding can leave a λ just below zero.
-        coefficients = jnp.einsum(
-            "nmr,nm->nr", info.spectrum.eigenfunctions, info.residual
-        )
-        return coefficients * jnp.sqrt(jnp.maximum(info.spectrum.eigenvalues, 0))[None]
+        # Rounding can leave a λ just below zero.
+        root = jnp.sqrt(jnp.maximum(info.spectrum.eigenvalues, 0))[None]
+
+        def embed(psi, R):
+            return jnp.einsum("nmr,nm->nr", psi, R) * root
+
+        return row_by_row(embed, info.spectrum.eigenfunctions, info.residual)

@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int32
+from jaxtyping import Array, Float
 
 from .._misc import as_number, require_number
 from .._types import PoolInfo
@@ -39,16 +39,18 @@ class Leverage(AbstractConvergenceCriterion):
         require_number("damping", self.damping, lambda d: d > 0, "a number > 0")
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
-        # Thin factor Θ = FFᵀ, one row a residual row.
-        root = jnp.sqrt(jnp.maximum(info.spectrum.eigenvalues, 0))
-        F = info.spectrum.eigenfunctions * root[None, None, :]
-        counts = info.counted & jnp.all(jnp.isfinite(F), axis=(1, 2))
+        # Thin factor Θ = FFᵀ, one row a residual row; of these rows and of the pool.
+        pool, F, of_pool = info.pool, _factor(info), _factor(info.pool)
+        counts = pool.mask & jnp.all(jnp.isfinite(of_pool), axis=(1, 2))
         if self.by_kind:
-            number = _number_of_kind(info, counts).astype(F.dtype)
-            F = F / jnp.sqrt(number)[:, None, None]
+            # No kind has a larger index than the number of rows.
+            number = jnp.zeros(F.shape[0] + of_pool.shape[0], F.dtype)
+            number = number.at[pool.kind].add(counts.astype(F.dtype))
+            root = jnp.sqrt(jnp.maximum(number, 1))[:, None, None]
+            F, of_pool = F / root[info.kind], of_pool / root[pool.kind]
         # FFᵀ(FFᵀ + μI)⁻¹ = F(FᵀF + μI)⁻¹Fᵀ has an r × r matrix instead of a pool-sized
         # one; FᵀF = VSVᵀ gives the features FV(S + μI)^(-1/2).
-        live = jnp.where(counts[:, None, None], F, 0).reshape(-1, F.shape[2])
+        live = jnp.where(counts[:, None, None], of_pool, 0).reshape(-1, F.shape[2])
         S, V = jnp.linalg.eigh(live.T @ live)
         S = jnp.maximum(S, 0)
         scale = S + self.damping.astype(S.dtype) * jnp.max(S, initial=0)
@@ -56,8 +58,6 @@ class Leverage(AbstractConvergenceCriterion):
         return (F @ (V * scale[None, :])).reshape(F.shape[0], -1)
 
 
-def _number_of_kind(info: PoolInfo, counts: Bool[Array, " n"]) -> Int32[Array, " n"]:
-    """How many candidates each row's kind has, at least 1."""
-    n = counts.shape[0]
-    by_kind = jnp.zeros(n, jnp.int32).at[info.kind].add(counts.astype(jnp.int32))
-    return jnp.maximum(by_kind[info.kind], 1)
+def _factor(info: PoolInfo) -> Float[Array, "n m r"]:
+    root = jnp.sqrt(jnp.maximum(info.spectrum.eigenvalues, 0))
+    return info.spectrum.eigenfunctions * root[None, None, :]

@@ -34,20 +34,22 @@ class MixedWithUniform(AbstractConvergenceCriterion):
         )
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
-        norm = row_norm(self.criterion(info))
-        counted = info.counted & jnp.isfinite(norm)
-        n = norm.shape[0]  # no kind has a larger index than the number of rows
+        norm, pool = row_norm(self.criterion(info)), info.pool
+        of_pool = row_norm(self.criterion(pool))
+        counted = pool.mask & jnp.isfinite(of_pool)
+        # No kind has a larger index than the number of rows.
+        n = pool.kind.shape[0] + info.kind.shape[0]
 
         def by_kind(values, over):
-            segments = info.kind.astype(jnp.int32)
-            return over(jnp.where(counted, values, 0), segments, n)[segments]
+            return over(jnp.where(counted, values, 0), pool.kind.astype(jnp.int32), n)
 
         # The largest of each kind becomes 1 before it is squared: nothing overflows.
-        largest = by_kind(norm, jax.ops.segment_max)
-        relative = norm / jnp.where(largest > 0, largest, 1)
-        number = by_kind(jnp.ones_like(norm), jax.ops.segment_sum)
-        total = by_kind(jnp.square(relative), jax.ops.segment_sum)
-        even = 1 / jnp.maximum(number, 1)
-        own = jnp.where(total > 0, relative**2 / jnp.where(total > 0, total, 1), even)
+        largest = by_kind(of_pool, jax.ops.segment_max)
+        unit = jnp.where(largest > 0, largest, 1)
+        number = by_kind(jnp.ones_like(of_pool), jax.ops.segment_sum)
+        total = by_kind(jnp.square(of_pool / unit[pool.kind]), jax.ops.segment_sum)
+        even, total = (1 / jnp.maximum(number, 1))[info.kind], total[info.kind]
+        share = jnp.square(norm / unit[info.kind])
+        own = jnp.where(total > 0, share / jnp.where(total > 0, total, 1), even)
         u = self.uniform.astype(norm.dtype)
         return jnp.sqrt((1 - u) * own + u * even)[:, None]

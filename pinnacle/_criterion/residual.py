@@ -31,16 +31,17 @@ class ResidualPower(AbstractConvergenceCriterion):
         require_number("offset", self.offset, lambda c: c >= 0, "a number ≥ 0")
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
-        size = row_norm(info.residual)
-        counts = info.counted & jnp.isfinite(size)
+        size, pool = row_norm(info.residual), info.pool
+        of_pool = row_norm(pool.residual)
+        counts = pool.mask & jnp.isfinite(of_pool)
         # The largest |R| becomes 1 before the power is taken: nothing overflows, and
         # with b = (|R|/max)^(k/2) the root of the score is hypot(b/√mean(b²), √c),
         # which never squares a small number.
-        largest = jnp.max(size, initial=0, where=counts)
-        relative = size / jnp.where(largest > 0, largest, 1)
-        half_power = relative ** (self.power.astype(size.dtype) / 2)
-        mean = jnp.mean(jnp.square(half_power), where=counts)
-        density = half_power / jnp.sqrt(jnp.where(mean > 0, mean, 1))
+        largest = jnp.max(of_pool, initial=0, where=counts)
+        unit = jnp.where(largest > 0, largest, 1)
+        half = self.power.astype(size.dtype) / 2
+        mean = jnp.mean(jnp.square((of_pool / unit) ** half), where=counts)
+        density = (size / unit) ** half / jnp.sqrt(jnp.where(mean > 0, mean, 1))
         return jnp.hypot(density, jnp.sqrt(self.offset.astype(size.dtype)))[:, None]
 
 

@@ -47,8 +47,9 @@ class Tempered(AbstractConvergenceCriterion):
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
         embedding = self.criterion(info)
         norm = row_norm(embedding)
-        counts = info.counted & jnp.isfinite(norm)
-        largest = jnp.max(norm, initial=0, where=counts)
+        of_pool = row_norm(self.criterion(info.pool))
+        counts = info.pool.mask & jnp.isfinite(of_pool)
+        largest = jnp.max(of_pool, initial=0, where=counts)
         relative = norm / jnp.where(largest > 0, largest, 1)
         # ‖φ'‖ = √M (‖φ‖/√M)^(1/T)
         length = largest * relative ** (1 / self.temperature.astype(norm.dtype))
@@ -80,7 +81,13 @@ class ByKind(AbstractConvergenceCriterion):
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
         embeddings = []
         for kind, criterion in enumerate(self.criteria):
-            own = info.mask & (info.kind == kind)
-            embedding = criterion(dataclasses.replace(info, mask=own))
-            embeddings.append(jnp.where(own[:, None], embedding, 0))
+            own = _only(info, kind)
+            embeddings.append(jnp.where(own.mask[:, None], criterion(own), 0))
         return jnp.concatenate(embeddings, axis=1)
+
+
+def _only(info: PoolInfo, kind: int) -> PoolInfo:
+    """The same rows and the same pool with every other kind masked."""
+    pool = None if info.population is None else _only(info.population, kind)
+    mask = info.mask & (info.kind == kind)
+    return dataclasses.replace(info, mask=mask, population=pool)

@@ -86,10 +86,7 @@ def spectrum_from_basis(
     scale = jnp.where(kept, jax.lax.rsqrt(jnp.where(kept, basis.eigenvalues, 1)), 0)
     directions = basis.directions * scale[None, :]
     live = jnp.max(jnp.where(kept, jnp.arange(1, kept.size + 1), 0), initial=0)
-    blocks = [
-        rows.project(kind, block, directions, live) for kind, block in enumerate(points)
-    ]
-    return NTKSpectrum(basis.eigenvalues, rows.space.stack(blocks))
+    return NTKSpectrum(basis.eigenvalues, rows.project(points, directions, live))
 
 
 def reference_rows(

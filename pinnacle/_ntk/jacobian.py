@@ -1,11 +1,13 @@
 """Rows of J = ∂(√λR)/∂θ, always in chunks: no pool-sized Jacobian ever exists."""
 
+import functools as ft
+import math
 from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.lax import dynamic_slice_in_dim, dynamic_update_slice_in_dim
+from jax.lax import dynamic_slice_in_dim, dynamic_update_slice
 from jaxtyping import Array, Float, Int
 
 from .._model import Model
@@ -60,11 +62,14 @@ class Rows(eqx.Module):
     def jacobian(self, kind: int, block: Block) -> Float[Array, "c m P"]:
         """J(z) for every row of one block; zero on padding rows."""
 
-        def point(x, label, mask):
+        def point(kind, x, label, mask):
             leaves = self._leaves(kind, x, label)
             return jnp.where(mask, jnp.concatenate(leaves, axis=1), 0)
 
-        return self._map(point, kind, block, (self._rows(kind), self.size))
+        shape = (self._rows(kind), self.size)
+        nothing = self._zeros(block.size, math.prod(shape))
+        J = self._write(nothing, 0, point, kind, block)
+        return J.reshape(block.size, *shape)
 
     def stacked(self, blocks: Sequence[Block]) -> Float[Array, "n P"]:
         """J of all rows of all blocks, in block order; for a few thousand rows."""
@@ -73,12 +78,13 @@ class Rows(eqx.Module):
 
     def project(
         self,
-        kind: int,
-        block: Block,
+        blocks: Sequence[Block],
         directions: Float[Array, "P r"],
         live: Int[Array, ""] | None = None,
-    ) -> Float[Array, "c m r"]:
-        """J(z)·W for every row of one block, each chunk of J contracted at once.
+    ) -> Float[Array, "n m r"]:
+        """J(z)·W for every row of every block, each chunk of J contracted at once.
+
+        Kinds with fewer rows than others are padded with zeros.
 
         **Arguments:**
 
@@ -92,7 +98,7 @@ class Rows(eqx.Module):
         starts = range(0, max(width, 1), _COLUMNS)
         pieces = [jnp.split(directions[:, i : i + _COLUMNS], ends) for i in starts]
 
-        def point(x, label, mask):
+        def point(kind, x, label, mask):
             leaves = self._leaves(kind, x, label)
 
             def product(parts):
@@ -108,25 +114,25 @@ class Rows(eqx.Module):
             ]
             return jnp.where(mask, jnp.concatenate(products, axis=1), 0)
 
-        return self._map(point, kind, block, (self._rows(kind), width))
+        return self._of_all(point, blocks, (self.space.rows, width))
 
-    def residual(self, kind: int, block: Block) -> Float[Array, "c m"]:
-        """√λ·R(z) for every row of one block; zero on padding rows."""
+    def residual(self, blocks: Sequence[Block]) -> Float[Array, "n m"]:
+        """√λ·R(z) for every row of every block; zero on padding."""
 
-        def point(x, label, mask):
+        def point(kind, x, label, mask):
             return jnp.where(mask, self._residual(kind, x, label)(self.parameters), 0)
 
-        return self._map(point, kind, block, (self._rows(kind),))
+        return self._of_all(point, blocks, (self.space.rows,))
 
-    def gradient_norm(self, kind: int, block: Block) -> Float[Array, " c"]:
-        """‖J(z)ᵀR(z)‖ for every row of one block, by one backward pass a point."""
+    def gradient_norm(self, blocks: Sequence[Block]) -> Float[Array, " n"]:
+        """‖J(z)ᵀR(z)‖ for every row of every block, by one backward pass a point."""
 
-        def point(x, label, mask):
+        def point(kind, x, label, mask):
             R, pullback = jax.vjp(self._residual(kind, x, label), self.parameters)
             squares = [jnp.sum(g**2) for g in jax.tree.leaves(pullback(R))]
             return jnp.where(mask, jnp.sqrt(sum(squares)), 0)
 
-        return self._map(point, kind, block, ())
+        return self._of_all(point, blocks, ())
 
     def _residual(self, kind, x, label) -> Callable:
         component = self.space.components[kind]
@@ -143,26 +149,44 @@ class Rows(eqx.Module):
     def _rows(self, kind: int) -> int:
         return self.space.components[kind].operator.rows
 
-    def _map(
-        self, point: Callable, kind: int, block: Block, shape: tuple[int, ...]
+    def _of_all(
+        self, point: Callable, blocks: Sequence[Block], shape: tuple[int, ...]
     ) -> Array:
-        """`point` at every row, chunk by chunk up to the last that has a live row;
-        `shape` is that of its value."""
-        arguments = (block.x, block.label, block.mask)
+        """`point` of every row of all blocks, in block order, in one array.
+
+        Each chunk is written where it belongs, so that no second array of that size
+        ever exists; what `point` leaves out of `shape` is zero.
+        """
+        sizes = [block.size for block in blocks]
+        done = self._zeros(sum(sizes), math.prod(shape))
+        for kind, block in enumerate(blocks):
+            done = self._write(done, sum(sizes[:kind]), point, kind, block)
+        return done.reshape(sum(sizes), *shape)
+
+    def _write(
+        self, done: Array, first: int, point: Callable, kind: int, block: Block
+    ) -> Array:
+        """`done` with `point` of the block's rows from row `first` on, chunk by chunk
+        up to the last that has a live row."""
         chunk = self.chunk or self._default_chunk(kind, block.size)
+        value = jax.vmap(ft.partial(point, kind))
+
+        def put(done, start, size):
+            rows = (block.x, block.label, block.mask)
+            rows = [dynamic_slice_in_dim(a, start, size) for a in rows]
+            values = value(*rows).astype(done.dtype)
+            values = values.reshape(size, math.prod(values.shape[1:]))
+            return dynamic_update_slice(done, values, (first + start, 0))
+
         if block.size <= chunk:
-            return jax.vmap(point)(*arguments)
-        dtype = jnp.result_type(*jax.tree.leaves(self.parameters))
-        nothing = jnp.zeros((block.size, *shape), dtype)
-
-        def step(i, done):
-            start = jnp.minimum(i * chunk, block.size - chunk)
-            piece = [dynamic_slice_in_dim(a, start, chunk) for a in arguments]
-            values = jax.vmap(point)(*piece).astype(dtype)
-            return dynamic_update_slice_in_dim(done, values, start, axis=0)
-
+            return put(done, 0, block.size)
+        last = block.size - chunk
         live = jnp.max(jnp.where(block.mask, jnp.arange(1, block.size + 1), 0))
-        return jax.lax.fori_loop(0, (live + chunk - 1) // chunk, step, nothing)
+        step = lambda i, done: put(done, jnp.minimum(i * chunk, last), chunk)  # noqa: E731
+        return jax.lax.fori_loop(0, (live + chunk - 1) // chunk, step, done)
+
+    def _zeros(self, *shape: int) -> Array:
+        return jnp.zeros(shape, jnp.result_type(*jax.tree.leaves(self.parameters)))
 
     def _default_chunk(self, kind: int, size: int) -> int:
         fits = max(8, _CHUNK_ENTRIES // (self._rows(kind) * self.size))

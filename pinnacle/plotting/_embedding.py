@@ -70,8 +70,7 @@ def _embed(pipeline, model, count: int, key):
     blocks = pipeline.pool.draw(space, model.dtype, key=pool_key)
     blocks = _with_pseudo_labels(space, model, blocks, overwrite=True)
     basis = pipeline.estimator.basis(space, model, blocks, key=basis_key)
-    nothing = tuple(block.rows(0, 0) for block in blocks)
-    info = _look(pipeline, model, blocks, nothing, basis)
+    info = _look(pipeline, model, blocks, basis)
     embedding = pipeline.criterion(info)
     group = jnp.asarray(space.group_of_kind)[info.kind]
     live = info.mask & (group == 0)

@@ -24,7 +24,8 @@ def check_criterion(
 
     One finite row of the embedding a live candidate, in the dtype of the residual;
     the score of a one-point set is the score of the point; nothing depends on padded
-    rows, nor on rows outside of the population, which are embedded all the same; a
+    rows; rows beside the pool are embedded as they would be in it, and the pool is all
+    that means and sums go over; a
     candidate that is not finite spoils no other; the order of the candidates
     does not matter; scores of points and sets do not change when an eigenfunction
     changes sign or when a degenerate eigenspace is rotated; `jit` changes nothing and
@@ -127,15 +128,15 @@ def _check_spoilt(criterion, apply, info, rng) -> None:
 
 def _check_population(criterion, apply, info, rng) -> None:
     inside = jnp.asarray(rng.random(info.kind.shape[0]) < 0.7)
-    alone = dataclasses.replace(info, mask=info.mask & inside)
-    beside = criterion(dataclasses.replace(info, population=inside))
-    assert _close(beside, apply(criterion, alone), alone), (
-        "the embedding depends on rows outside of `info.population`: let means and "
-        "sums go over `info.counted`"
+    pool = dataclasses.replace(info, mask=info.mask & inside)
+    beside = criterion(dataclasses.replace(info, population=pool))
+    assert _close(beside, apply(criterion, pool), pool), (
+        "the embedding depends on rows that are not in `info.pool`: let means and sums "
+        "go over its rows"
     )
     rest = np.asarray(info.mask & ~inside)
     assert np.isfinite(np.asarray(beside))[rest].all(), (
-        "rows outside of `info.population` must be embedded like all others"
+        "rows that are not in `info.pool` must be embedded like all others"
     )
 
 
