@@ -181,6 +181,8 @@ class AugmentedSpace(eqx.Module):
         sizes = [block.size for block in blocks]
         joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *blocks)
         kind = jnp.asarray(np.repeat(np.arange(len(blocks)), sizes), jnp.int32)
+        # XLA is not to work out, as it compiles, what follows from a million kinds.
+        kind = jax.lax.optimization_barrier(kind)
         return Points(joined.x, kind, joined.mask, joined.label, joined.weight)
 
     def stack(
