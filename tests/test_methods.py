@@ -184,6 +184,15 @@ def pool_info(residual, kind):
     )
 
 
+@pytest.mark.parametrize("name", ["rad", "rad-all", "causal", "leverage"])
+def test_methods_that_redraw_all_points_have_more_candidates_than_points(name):
+    # Navier–Stokes in the paper: 1000 points, 800 candidates.
+    small = dataclasses.replace(SETTINGS, pool=(10, 10))
+    sizes = make(name, settings=small).pipeline.pool.sizes
+    assert sizes[0] == 2 * 16  # 0.8 of the budget of 20
+    assert make("pinnacle-k", settings=small).pipeline.pool.sizes[0] == 10
+
+
 def test_causal_is_uniform_up_to_the_front():
     # Kind 0 is the PDE on (0, 1) × (0, 1), time last; its residual is 0 up to t = 0.3.
     time = np.linspace(0, 0.9, 10)
@@ -219,9 +228,10 @@ def test_rad_scores_are_squared_residuals_over_their_mean():
 
 
 def test_the_pools_of_rad():
-    rad, everything = make("rad"), make("rad-all")
-    assert rad.pipeline.pool.sizes == (30, 2, 2), "conditions: no choice, so uniform"
-    assert everything.pipeline.pool.sizes == (30, 10, 10)
+    settings = dataclasses.replace(SETTINGS, pool=(40, 10))
+    rad, everything = (make(name, settings=settings) for name in ("rad", "rad-all"))
+    assert rad.pipeline.pool.sizes == (40, 2, 2), "conditions: no choice, so uniform"
+    assert everything.pipeline.pool.sizes == (40, 10, 10)
     assert changed(rad, everything) == {"pool", "criterion"}
     residual = ResidualPower(2.0, 0.0)
     only_pde = ByKind((residual, Constant(), Constant()))

@@ -181,6 +181,14 @@ def _pool_sizes(space, settings) -> list[int]:
     ]
 
 
+def _redrawn_sizes(space, settings) -> list[int]:
+    """The pool of methods that choose all points afresh: at least two candidates for
+    each point that a kind has, or there would be little to choose."""
+    sizes, counts = _pool_sizes(space, settings), _fixed_counts(space, settings)
+    measured = space.group_of_kind == 1
+    return np.where(measured, sizes, np.maximum(sizes, 2 * np.array(counts))).tolist()
+
+
 def _estimator(settings: MethodSettings) -> AbstractNTKEstimator:
     return ESTIMATORS[settings.estimator](settings.references)
 
@@ -232,7 +240,7 @@ def _pde_points_by(
     settings: MethodSettings,
 ) -> Method:
     """PDE points ∝ a score, the rest uniform, in fixed shares."""
-    counts, sizes = _fixed_counts(space, settings), _pool_sizes(space, settings)
+    counts, sizes = _fixed_counts(space, settings), _redrawn_sizes(space, settings)
     pool = [
         size if component.fills_domain else count
         for component, size, count in zip(space.components, sizes, counts, strict=True)
@@ -246,13 +254,13 @@ def _pde_points_by(
 
 def _rad_all(space: AugmentedSpace, settings: MethodSettings) -> Method:
     """RAD for every kind of point, each by its own residual, in fixed shares."""
-    sizes = _pool_sizes(space, settings)
+    sizes = _redrawn_sizes(space, settings)
     return _in_fixed_shares(space, settings, sizes, ResidualPower(2.0, 0.0))
 
 
 def _leverage(space: AugmentedSpace, settings: MethodSettings) -> Method:
     """Drawn ∝ ridge leverage score with importance weights, in fixed shares."""
-    sizes = _pool_sizes(space, settings)
+    sizes = _redrawn_sizes(space, settings)
     return _in_fixed_shares(space, settings, sizes, Leverage(), Sampling(True))
 
 
