@@ -673,6 +673,35 @@ def test_a_step_is_the_optax_step(thirty):
 # ---------------------------------------------------------------- precisions
 
 
+class Descent(AbstractResidualOptimiser):
+    """Gradient descent on ½‖rows‖², an optimiser that remembers nothing."""
+
+    def init(self, parameters):
+        return None
+
+    def step(self, rows, parameters, state):
+        def loss(p):
+            return 0.5 * jnp.sum(rows(p) ** 2)
+
+        value, gradient = jax.value_and_grad(loss)(parameters)
+        moved = jax.tree.map(lambda p, g: p - 0.1 * g, parameters, gradient)
+        return moved, state, StepInfo(value, jnp.zeros((), bool), {})
+
+
+def test_an_optimiser_without_a_state_is_the_optax_one():
+    options = {"steps": 6, "key": jr.key(1), "trigger": EveryN(4), "report_every": 3}
+    done = fit(pipeline(), model(), Descent(), **options)
+    wanted = fit(pipeline(), model(), optax.sgd(0.1), **options)
+    for ours, theirs in zip(
+        jax.tree.leaves(eqx.filter(done.model, eqx.is_array)),
+        jax.tree.leaves(eqx.filter(wanted.model, eqx.is_array)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    assert done.state.optimiser is None
+    assert int(done.state.step) == 6
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_whole_pipeline_follows_the_models_dtype(dtype, x64):
     method = pipeline(estimator=Nystrom(6), criterion=ConvergenceDegree())

@@ -488,15 +488,12 @@ class _Run:
         )
 
     def _advance(self, model, optimiser, steps: int) -> None:
-        self.state = eqx.tree_at(
-            lambda s: (s.model, s.optimiser, s.step, s.phase_steps),
+        self.state = dataclasses.replace(
             self.state,
-            (
-                model,
-                optimiser,
-                _integer(self.state.step + steps),
-                _integer(self.state.phase_steps + steps),
-            ),
+            model=model,
+            optimiser=optimiser,
+            step=_integer(self.state.step + steps),
+            phase_steps=_integer(self.state.phase_steps + steps),
         )
 
     def _ask_trigger(self) -> None:
@@ -510,10 +507,8 @@ class _Run:
     def _due(self, why: str | bool, drift) -> None:
         """Remember whether to select next, and why."""
         self.why = why if isinstance(why, str) else "trigger"
-        self.state = eqx.tree_at(
-            lambda s: (s.due, s.drift),
-            self.state,
-            (np.asarray(bool(why)), np.asarray(drift, np.float32)),
+        self.state = dataclasses.replace(
+            self.state, due=np.asarray(bool(why)), drift=np.asarray(drift, np.float32)
         )
 
     def _reason(self) -> str:
