@@ -565,18 +565,18 @@ def test_leverage_of_the_exact_kernel_in_a_pipeline():
 
 
 @pytest.mark.parametrize(
-    ("argument", "value"),
+    ("argument", "value", "words"),
     [
-        ("damping", -1.0),
-        ("floor", -1.0),
-        ("factor", 1.0),
-        ("momentum", 1.0),
-        ("lengths", 0),
-        ("patience", 0),
-        ("iterations", 0),
-        ("form", "other"),
+        ("damping", -1.0, "must be a number ≥ 0, got -1.0"),
+        ("floor", -1.0, "must be a number ≥ 0, or None, got -1.0"),
+        ("factor", 1.0, "must be a number > 1, for instance 2, got 1.0"),
+        ("momentum", 1.0, "must be a number from 0 to below 1, got 1.0"),
+        ("lengths", 0, "is 0: give at least 1"),
+        ("patience", 0, "is 0: give at least 1"),
+        ("iterations", 0, "is 0: give at least 1"),
+        ("form", "other", "is 'other': choose"),
     ],
 )
-def test_mistakes_are_named(argument, value):
-    with pytest.raises(ValueError, match=f"`{argument}` (is|must be)"):
+def test_mistakes_are_named(argument, value, words):
+    with pytest.raises(ValueError, match=f"`{argument}` {words}"):
         pn.GaussNewton(**{argument: value})

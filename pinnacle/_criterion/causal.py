@@ -7,6 +7,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._misc import as_number, require_number
 from .._types import PoolInfo
+from ._pool import by_kind
 from .base import AbstractConvergenceCriterion
 from .residual import row_norm
 
@@ -30,8 +31,8 @@ class Causal(AbstractConvergenceCriterion):
     An evolution equation alone has many solutions, u = 0 often among them, and a
     network that satisfies it everywhere but near the start stays there. The weights
     are those that Wang, Sankaran and Perdikaris 2024, "Respecting causality for
-    training physics-informed neural networks", equation (3.4), give to the terms of
-    the loss; here they decide where the points are.
+    training physics-informed neural networks", give to the terms of the loss; here
+    they decide where the points are.
 
     **Arguments:**
 
@@ -56,17 +57,16 @@ class Causal(AbstractConvergenceCriterion):
                 f"one of 0 to {dimension - 1}, or -1 for the last."
             )
         strength = self.strength.astype(info.residual.dtype)
-        # No kind has a larger index than the number of rows.
-        n = info.pool.kind.shape[0] + info.kind.shape[0]
-        of_pool = strength * _residual_before(info.pool, self.axis)
-        largest = jax.ops.segment_max(of_pool, info.pool.kind, n)[info.kind]
-        exponent = strength * _residual_before(info, self.axis)
+        exponent, of_pool = (strength * L for L in _residual_before(info, self.axis))
+        largest = by_kind(jax.ops.segment_max, of_pool, info)[info.kind]
         exponent = exponent * jnp.where(largest > _SMALLEST, _SMALLEST / largest, 1)
         return self.criterion(info) * jnp.exp(-0.5 * exponent)[:, None]
 
 
-def _residual_before(info: PoolInfo, axis: int) -> Float[Array, " n"]:
-    """L of each row. Rows beside the pool see it, and add nothing."""
+def _residual_before(
+    info: PoolInfo, axis: int
+) -> tuple[Float[Array, " n"], Float[Array, " pool"]]:
+    """L of each row and of each candidate. Rows beside the pool add nothing."""
     beside = [] if info.population is None else [info]
     parts = [info.pool, *beside]
     kind = jnp.concatenate([part.kind for part in parts])
@@ -89,7 +89,7 @@ def _residual_before(info: PoolInfo, axis: int) -> Float[Array, " n"]:
     later = begins | (jnp.roll(time, 1) != time)
     earliest = jax.lax.cummax(jnp.where(later, jnp.arange(n), 0))
     left = jnp.zeros_like(before).at[order].set(before[earliest])
-    return left[n - info.kind.shape[0] :]
+    return left[n - info.kind.shape[0] :], left[: info.pool.kind.shape[0]]
 
 
 def _sums(begins: Bool[Array, " n"], values: Float[Array, " n"]) -> Float[Array, " n"]:

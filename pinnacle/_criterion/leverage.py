@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 
 from .._misc import as_number, require_number
 from .._types import PoolInfo
+from ._pool import by_kind, with_pool
 from .base import AbstractConvergenceCriterion
 
 
@@ -40,14 +41,12 @@ class Leverage(AbstractConvergenceCriterion):
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
         # Thin factor Θ = FFᵀ, one row a residual row; of these rows and of the pool.
-        pool, F, of_pool = info.pool, _factor(info), _factor(info.pool)
-        counts = pool.mask & jnp.all(jnp.isfinite(of_pool), axis=(1, 2))
+        F, of_pool = with_pool(_factor, info)
+        counts = info.pool.mask & jnp.all(jnp.isfinite(of_pool), axis=(1, 2))
         if self.by_kind:
-            # No kind has a larger index than the number of rows.
-            number = jnp.zeros(F.shape[0] + of_pool.shape[0], F.dtype)
-            number = number.at[pool.kind].add(counts.astype(F.dtype))
+            number = by_kind(jax.ops.segment_sum, counts.astype(F.dtype), info)
             root = jnp.sqrt(jnp.maximum(number, 1))[:, None, None]
-            F, of_pool = F / root[info.kind], of_pool / root[pool.kind]
+            F, of_pool = F / root[info.kind], of_pool / root[info.pool.kind]
         # FFᵀ(FFᵀ + μI)⁻¹ = F(FᵀF + μI)⁻¹Fᵀ has an r × r matrix instead of a pool-sized
         # one; FᵀF = VSVᵀ gives the features FV(S + μI)^(-1/2).
         live = jnp.where(counts[:, None, None], of_pool, 0).reshape(-1, F.shape[2])

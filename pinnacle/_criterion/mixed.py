@@ -1,12 +1,13 @@
 """Scores mixed with uniform ones, every kind alike."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
+from jax.ops import segment_max, segment_sum
 from jaxtyping import Array, Float
 
 from .._misc import as_number, require_number
 from .._types import PoolInfo
+from ._pool import by_kind, with_pool
 from .base import AbstractConvergenceCriterion
 from .residual import row_norm
 
@@ -34,20 +35,17 @@ class MixedWithUniform(AbstractConvergenceCriterion):
         )
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
-        norm, pool = row_norm(self.criterion(info)), info.pool
-        of_pool = row_norm(self.criterion(pool))
-        counted = pool.mask & jnp.isfinite(of_pool)
-        # No kind has a larger index than the number of rows.
-        n = pool.kind.shape[0] + info.kind.shape[0]
+        norm, of_pool = with_pool(lambda rows: row_norm(self.criterion(rows)), info)
+        counted = info.pool.mask & jnp.isfinite(of_pool)
 
-        def by_kind(values, over):
-            return over(jnp.where(counted, values, 0), pool.kind.astype(jnp.int32), n)
+        def over(reduce, values):
+            return by_kind(reduce, jnp.where(counted, values, 0), info)
 
         # The largest of each kind becomes 1 before it is squared: nothing overflows.
-        largest = by_kind(of_pool, jax.ops.segment_max)
+        largest = over(segment_max, of_pool)
         unit = jnp.where(largest > 0, largest, 1)
-        number = by_kind(jnp.ones_like(of_pool), jax.ops.segment_sum)
-        total = by_kind(jnp.square(of_pool / unit[pool.kind]), jax.ops.segment_sum)
+        number = over(segment_sum, jnp.ones_like(of_pool))
+        total = over(segment_sum, jnp.square(of_pool / unit[info.pool.kind]))
         even, total = (1 / jnp.maximum(number, 1))[info.kind], total[info.kind]
         share = jnp.square(norm / unit[info.kind])
         own = jnp.where(total > 0, share / jnp.where(total > 0, total, 1), even)

@@ -6,6 +6,7 @@ from jaxtyping import Array, Float
 
 from .._misc import as_number, require_number
 from .._types import PoolInfo
+from ._pool import with_pool
 from .base import AbstractConvergenceCriterion
 
 
@@ -31,9 +32,8 @@ class ResidualPower(AbstractConvergenceCriterion):
         require_number("offset", self.offset, lambda c: c >= 0, "a number ≥ 0")
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
-        size, pool = row_norm(info.residual), info.pool
-        of_pool = row_norm(pool.residual)
-        counts = pool.mask & jnp.isfinite(of_pool)
+        size, of_pool = with_pool(lambda rows: row_norm(rows.residual), info)
+        counts = info.pool.mask & jnp.isfinite(of_pool)
         # The largest |R| becomes 1 before the power is taken: nothing overflows, and
         # with b = (|R|/max)^(k/2) the root of the score is hypot(b/√mean(b²), √c),
         # which never squares a small number.

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from .._misc import as_number, require_number
 from .._types import PoolInfo
+from ._pool import with_pool
 from .base import AbstractConvergenceCriterion
 from .residual import row_norm
 
@@ -45,9 +46,8 @@ class Tempered(AbstractConvergenceCriterion):
         require_number("temperature", self.temperature, lambda t: t > 0, "a number > 0")
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
-        embedding = self.criterion(info)
-        norm = row_norm(embedding)
-        of_pool = row_norm(self.criterion(info.pool))
+        embedding, of_pool = with_pool(self.criterion, info)
+        norm, of_pool = row_norm(embedding), row_norm(of_pool)
         counts = info.pool.mask & jnp.isfinite(of_pool)
         largest = jnp.max(of_pool, initial=0, where=counts)
         relative = norm / jnp.where(largest > 0, largest, 1)

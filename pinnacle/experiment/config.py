@@ -215,8 +215,8 @@ def make_config(
     **Arguments:**
 
     - `problem`, `method`: by name.
-    - `preset`: `"paper"` for the paper's settings to the letter, `"quick"` for
-      settings that two CPU cores finish in minutes.
+    - `preset`: `"paper"` for the paper's settings, `"quick"` for settings that two
+      CPU cores finish in minutes.
     - `changes`: fields of `RunConfig`; those that are `None` change nothing.
 
     Raises `ValueError` for an unknown name or a size that cannot be.

@@ -26,7 +26,7 @@ import jinns  # pyright: ignore[reportMissingImports]
 import optax
 from peers_jinns import ForwardMode, Periodic
 from peers_problem import T, X
-from second_order import COLUMNS, PRESETS, Preset, made, make_model, write
+from second_order import COLUMNS, PRESETS, Preset, made, make_model, pipeline, write
 
 import pinnacle as pn
 
@@ -98,14 +98,10 @@ def make_loss(problem, name: str, network):
 
 
 def counts(preset: Preset, problem) -> dict[str, int]:
-    """Points of each kind in a step."""
+    """Points of each kind in a step, those of `second_order.py`."""
     names = [component.name for component in problem.space.components]
-    if len(names) == 1:
-        return {"pde": preset.points}
-    inside = round(preset.points * preset.pde_share)
-    return {"pde": inside} | dict.fromkeys(
-        names[1:], (preset.points - inside) // (len(names) - 1)
-    )
+    sizes = pipeline(preset, problem, "uniform").pool.sizes
+    return dict(zip(names, sizes, strict=True))
 
 
 def draw(problem, sizes: dict[str, int], steps: int, *, key):
