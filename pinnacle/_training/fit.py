@@ -381,6 +381,7 @@ class _Run:
             counts,
             self._largest(),
             self.pipeline.space.measured,
+            int(state.selection.round),
         )
         self.state = TrainState(
             model=state.model,
