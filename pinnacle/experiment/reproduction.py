@@ -108,8 +108,8 @@ _LIST = [
         title="Advection, β = 5: time to a mean squared error of 1e-2",
         rows=[
             {"method": ["uniform", "hammersley"], "budget": [1000, 3000, 10_000]},
-            {"method": _OURS, "budget": 300, "new": 100},
-            {"method": _OURS, "budget": 1000, "new": 500},
+            {"method": _OURS, "budget": 300, "new": 100, "label": "budget=300"},
+            {"method": _OURS, "budget": 1000, "new": 500, "label": "budget=1000"},
         ],
         seeds=5,
         threshold=1e-2,
