@@ -469,6 +469,12 @@ def _check_sizes(pipeline: SelectionPipeline) -> None:
             f"each: give a budget of at least {least}."
         )
     _check_offer(pipeline)
+    if collocation < kinds and pipeline.experimental_capacity == 0:
+        raise ValueError(
+            "a component has group='experimental', but `experimental_capacity` is 0, "
+            "so nothing would ever be measured: give `experimental_per_round` and "
+            "`experimental_capacity`, or leave the component out."
+        )
     if pipeline.experimental_per_round > pipeline.experimental_capacity:
         raise ValueError(
             f"`experimental_per_round` is {pipeline.experimental_per_round} and "

@@ -271,8 +271,8 @@ class _Interrupts:
 def _with_callback(monkeypatch, callback):
     train = cli.train
 
-    def changed(experiment, callbacks=(), state=None, begin=None):
-        return train(experiment, [*callbacks, callback], state, begin)
+    def changed(experiment, callbacks, *rest):
+        return train(experiment, [*callbacks, callback], *rest)
 
     monkeypatch.setattr(cli, "train", changed)
 

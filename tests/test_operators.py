@@ -181,6 +181,10 @@ def on(operator, domain):
             on(Neumann(Interval(0.0, 1.0).boundary()), BOX),
             "face of a domain of 1 coordinates",
         ),
+        (
+            on(Neumann(BOX.boundary(1, "upper")), BOX.boundary(0, "upper")),
+            "`normal` is that of .* on which not all points",
+        ),
         (on(TimeDerivative(X), SPACE_TIME.initial()), "`axis` 0 .* not the time axis"),
         (on(Periodic(X, 1.0), BOX), "image .* lies outside the domain"),
         (on(Periodic(X, 1.0), BOX.periodic(1)), "image .* lies outside the domain"),
@@ -199,6 +203,7 @@ def test_mistakes_are_named(action, message, no_type_checks):
         (Dirichlet(), SPACE_TIME.initial()),
         (Neumann(X), SPACE_TIME.boundary()),
         (Neumann(SPACE_TIME.boundary()), SPACE_TIME.boundary()),
+        (Neumann(BOX.boundary()), BOX.boundary(0, "upper")),
         (Robin(lambda x: x, 1, 1), BOX.boundary()),
         (TimeDerivative(T), SPACE_TIME.initial()),
         (TimeDerivative(T), BOX),

@@ -123,11 +123,15 @@ def test_static_mistakes(changes, message, no_type_checks):
         ({"budget": 12.5}, "`budget` is 12.5"),
         ({"new": 2.5}, "`new` is 2.5"),
         ({"new": 13}, "`new` must be at most the budget of 12"),
+        (
+            {"space": MEASURED, "experimental_capacity": 0},
+            "`experimental_capacity` is 0, so nothing would ever be measured",
+        ),
     ],
 )
 def test_mistakes_of_the_paper_methods(changes, message, no_type_checks):
     with pytest.raises(ValueError, match=message):
-        pinnacle_k(TRANSPORT, **{"budget": 12, **changes}).init()
+        pinnacle_k(**{"space": TRANSPORT, "budget": 12, **changes}).init()
 
 
 def test_mistakes_of_a_round(paper, no_type_checks):

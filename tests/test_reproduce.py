@@ -12,12 +12,14 @@ import sys
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import own_cache
 from typer.testing import CliRunner
 
 from pinnacle.experiment import cli, lock, reproduce as reproduce_module
+from pinnacle.experiment.cache import CompileClock
 from pinnacle.experiment.comparison import (
     Comparison,
     Unit,
@@ -116,6 +118,25 @@ def unit_folder(out, row="uniform", seed=0):
 
 
 # What is left
+
+
+def test_functions_traced_within_others_count_once():
+    @jax.jit
+    def inner(x):
+        return jnp.sin(x) @ x
+
+    def outer(x):
+        for i in range(20):
+            x = jax.jit(lambda y, i=i: inner(y) + i)(x)
+        return x
+
+    x = np.ones((3, 3), np.float32)
+    with CompileClock() as clock:
+        begin = time.perf_counter()
+        jax.jit(outer)(x).block_until_ready()
+        elapsed = time.perf_counter() - begin
+    assert 0.5 * elapsed < clock.seconds <= elapsed
+    assert clock.functions == 1
 
 
 def test_another_seed_compiles_nothing(finished):

@@ -250,10 +250,11 @@ def thirty(quick_compile):
 
 def test_the_history_is_complete():
     unknown = Coefficient(0.5)
-    u = model(coefficients={"speed": unknown})
+    pair = Coefficient(jnp.array([1.0, 2.0]))
+    u = model(coefficients={"speed": unknown, "pair": pair})
 
     def residual(u, x):
-        return u["speed"] * u(x)[0]
+        return u["speed"] * u(x)[0] + u["pair"][1]
 
     space = AugmentedSpace(
         [
@@ -271,7 +272,7 @@ def test_the_history_is_complete():
     training, rounds = done.history.training, done.history.rounds
     assert set(training) == {
         "step", "seconds_training", "seconds_selecting", "loss", "loss/pde", "loss/ic",
-        "error", "coefficient/speed",
+        "error", "coefficient/speed", "coefficient/pair/0", "coefficient/pair/1",
     }  # fmt: skip
     assert set(rounds) == {
         "round", "step", "reason", "drift", "seconds", "count/pde", "count/ic",
@@ -284,6 +285,7 @@ def test_the_history_is_complete():
         training["loss"], training["loss/pde"] + training["loss/ic"], rtol=1e-5
     )
     assert training["coefficient/speed"][-1] == done.model["speed"]
+    assert training["coefficient/pair/1"][-1] == done.model["pair"][1] != 2
     assert training["coefficient/speed"][-1] != 0.5, "unknown numbers are trained"
     assert (np.diff(training["seconds_training"]) > 0).all()
     assert len(done.history.points) == 2

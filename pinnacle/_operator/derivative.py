@@ -185,3 +185,14 @@ def _check_normal(normal, domain) -> None:
                 "domain (time is fixed there); use a boundary face, or "
                 "`TimeDerivative`."
             )
+    if hasattr(normal, "bounds") and not _within(domain.bounds, normal.bounds):
+        raise ValueError(
+            f"`normal` is that of {normal!r}, on which not all points of {domain!r} "
+            "lie; use the face that they are on."
+        )
+
+
+def _within(inner, outer) -> bool:
+    (low, high), (least, most) = inner, outer
+    sides = zip(least, low, high, most, strict=True)
+    return all(a <= b and c <= d for a, b, c, d in sides)

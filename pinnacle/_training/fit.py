@@ -556,9 +556,7 @@ class _Run:
             "loss": float(losses.sum()),
             **_by_kind("loss", self.pipeline.space.names, losses),
             **_numbers(self.metrics(model) if self.metrics else {}),
-            **_numbers(
-                {f"coefficient/{k}": c.value for k, c in model.coefficients.items()}
-            ),
+            **_coefficients(model),
             **_numbers(self.last.info.details),
         }
         self.training_rows.append(row)
@@ -631,6 +629,17 @@ def _integer(value) -> np.ndarray:
 def _by_kind(prefix: str, names, values) -> dict[str, Any]:
     values = np.asarray(values).tolist()
     return {f"{prefix}/{n}": v for n, v in zip(names, values, strict=True)}
+
+
+def _coefficients(model: Model) -> dict[str, float]:
+    """A column a number: `coefficient/name`, or `coefficient/name/0` and on."""
+    named = {}
+    for name, coefficient in model.coefficients.items():
+        value = np.asarray(coefficient.value)
+        for i, entry in enumerate(value.flat):
+            column = f"coefficient/{name}/{i}" if value.ndim else f"coefficient/{name}"
+            named[column] = float(entry)
+    return named
 
 
 def _numbers(values: Mapping[str, Array]) -> dict[str, float]:

@@ -340,7 +340,7 @@ def _train(
     model = _first_model(experiment) if state is None else None
     solved = time.perf_counter()
     watch, clock = Watch(console, experiment.config, state), CompileClock()
-    with watch, clock:
+    with watch:
         recorder = Recorder(folder, problem, reference, watch, clock)
         if state is not None:
             recorder.load(state)
@@ -349,7 +349,7 @@ def _train(
             del progress
             return has_reached(experiment.config, recorder.training)
 
-        done = train(experiment, [recorder, stop], state, model)
+        done = train(experiment, [recorder, stop], state, model, clock)
     trained = time.perf_counter()
     recorder.save(done.state, done.model)
     figures = recorder.figures(done.model) if draw else []

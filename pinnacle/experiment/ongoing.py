@@ -69,8 +69,7 @@ def finish(
         recorder.load(state)
         if int(state.step) >= config.steps or stop():  # killed after the last step
             return Finished(recorder, state, RESULTS.successful)
-    with clock:
-        done = train(experiment, [recorder, stop], state, model)
+    done = train(experiment, [recorder, stop], state, model, clock)
     recorder.save(done.state, done.model)
     return Finished(recorder, done.state, done.result, done.message)
 

@@ -17,7 +17,6 @@ from .._training import (
     FitResult,
     Progress,
     TrainState,
-    fit,
     initial_state,
     resume,
 )
@@ -128,17 +127,21 @@ class Experiment:
         eqx.filter_jit(self.shared.metrics)(model)
         predict(model, jax.numpy.asarray(self.reference.x))
 
+    def start(self, begin: Model | None = None) -> TrainState:
+        """The state before the first step, by default with the untrained model."""
+        pipeline, model = self.method.pipeline, begin or self.model()
+        pipeline.space.check(model)
+        return initial_state(
+            pipeline,
+            model,
+            self.optimiser,
+            key=self.fit_key,
+            trigger=self.method.trigger,
+        )
+
     def like(self) -> TrainState:
         """The shapes of the run's state, to load a checkpoint into."""
-        return eqx.filter_eval_shape(
-            lambda: initial_state(
-                self.method.pipeline,
-                self.model(),
-                self.optimiser,
-                key=self.fit_key,
-                trigger=self.method.trigger,
-            )
-        )
+        return eqx.filter_eval_shape(self.start)
 
 
 def build(config: RunConfig) -> Experiment:
@@ -168,30 +171,33 @@ def train(
     callbacks: Sequence[Callable[[Progress], bool | None]] = (),
     state: TrainState | None = None,
     begin: Model | None = None,
+    clock: contextlib.AbstractContextManager | None = None,
 ) -> FitResult:
     """Train from the start, or go on from `state` to the configured number of steps.
 
-    The start is the model `begin`, by default the problem's untrained one. Nothing is
-    raised for runs that end early; see `FitResult.result`.
+    The start is the model `begin`, by default the problem's untrained one. `clock` is
+    open while points are selected and trained on. Nothing is raised for runs that end
+    early; see `FitResult.result`.
     """
     config, method = experiment.config, experiment.method
-    options: dict[str, Any] = {
-        "trigger": method.trigger,
-        "metrics": experiment.shared.metrics,
-        "report_every": config.report_every,
-        "callbacks": callbacks,
-        "throw": False,
-    }
+    options: dict[str, Any] = {}
     oracles = experiment.problem.oracles(experiment.reference)
     if oracles:
         options["oracle"] = oracles
-    optimiser = experiment.optimiser
-    if state is None:
-        model, key = begin or experiment.model(), experiment.fit_key
-        steps = config.steps
-        return fit(method.pipeline, model, optimiser, steps=steps, key=key, **options)
-    steps = config.steps - int(state.step)
-    return resume(method.pipeline, state, optimiser, steps=steps, **options)
+    state = experiment.start(begin) if state is None else state
+    with clock or contextlib.nullcontext():
+        return resume(
+            method.pipeline,
+            state,
+            experiment.optimiser,
+            steps=config.steps - int(state.step),
+            trigger=method.trigger,
+            metrics=experiment.shared.metrics,
+            report_every=config.report_every,
+            callbacks=callbacks,
+            throw=False,
+            **options,
+        )
 
 
 def precision(config: RunConfig) -> contextlib.AbstractContextManager:
