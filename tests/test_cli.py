@@ -473,10 +473,13 @@ def test_resume_goes_on_with_the_run_that_was_begun(finished, tmp_path, monkeypa
     out = tmp_path / "copy"
     shutil.copytree(finished[0], out)
     there = []
-    monkeypatch.setattr(
-        cli, "_train", lambda *_: there.append((out / "summary.json").exists())
-    )
-    assert pinnacle("resume", out, "--steps", 5).exit_code == 0
+
+    def train(*_):
+        there.append((out / "summary.json").exists())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "train", train)
+    assert pinnacle("resume", out, "--steps", 5).exit_code == 130
     assert there == [False], "the summary of the earlier run is gone"
 
     record = json.loads((out / "config.json").read_text())
@@ -484,6 +487,57 @@ def test_resume_goes_on_with_the_run_that_was_begun(finished, tmp_path, monkeypa
     result = pinnacle("resume", out, "--steps", 5)
     assert result.exit_code == 2
     assert "was edited after the run had begun" in result.output
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        *((name, "empty") for name in ("history.csv", "rounds.csv", "points.npz")),
+        *((name, "cut") for name in ("history.csv", "rounds.csv", "points.npz")),
+        *((name, "missing") for name in ("history.csv", "points.npz", "stages.npz")),
+        ("rounds.csv", b"step,time\n0,1\n"),
+        ("rounds.csv", b"step,time\n"),
+        ("history.csv", b"step,loss\n10,1\n"),
+        ("history.csv", b"step\nten\n"),
+        ("config.json", b'{"about": 3}'),
+        ("config.json", b"{}"),
+        ("checkpoint.eqx", b"pinnacle arrays\n[]\n"),
+    ],
+)
+def test_resume_changes_nothing_in_a_damaged_folder(finished, tmp_path, name, damage):
+    out = tmp_path / "copy"
+    shutil.copytree(finished[0], out)
+    path = out / name
+    if damage == "missing":
+        path.unlink()
+    else:
+        cut = {"empty": b"", "cut": path.read_bytes()[:-9]}
+        path.write_bytes(cut.get(damage, damage))
+    before = contents(out)
+    result = pinnacle("resume", out, "--steps", 5)
+    assert result.exit_code == 2, result.output
+    assert "error: " in result.output
+    assert name in result.output
+    assert contents(out) == before
+
+
+def test_analyse_of_a_damaged_folder(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
+    (tmp_path / "stages.npz").write_bytes(b"")
+    result = pinnacle("analyse", tmp_path)
+    assert result.exit_code == 2
+    assert "stages.npz' is damaged" in result.output
+
+
+@pytest.mark.parametrize("command", ["analyse", "resume"])
+def test_a_folder_that_is_not_there(tmp_path, command):
+    result = pinnacle(command, tmp_path / "nowhere")
+    assert result.exit_code == 2
+    assert "there is no folder" in result.output
 
 
 @pytest.mark.parametrize("seeds", [0, -2])

@@ -298,6 +298,15 @@ def _typed(field: dataclasses.Field, value: Any) -> Any:
     return value
 
 
+def read_config(path: str | os.PathLike, edited: bool = True) -> RunConfig:
+    """The configuration in a file that `save_config` wrote, see `load_config`."""
+    fields = load_config(path, edited)
+    try:
+        return from_dict(fields)
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r}: {error}") from error
+
+
 def save_config(path: str | os.PathLike, config: RunConfig, **about) -> None:
     """Write a configuration as JSON, with what else is worth knowing under `about`."""
     fields = dataclasses.asdict(config)
@@ -326,6 +335,11 @@ def load_config(path: str | os.PathLike, edited: bool = True) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError(f"the configuration {str(path)!r} is not a JSON object.")
     about = record.pop("about", None) or {}
+    if not isinstance(about, dict):
+        raise ValueError(
+            f"{str(path)!r} has {about!r} as its `about`: bring it back from a copy, "
+            "or leave that entry out."
+        )
     if not edited and about.get("settings", _digest(record)) != _digest(record):
         raise ValueError(
             f"{str(path)!r} was edited after the run had begun, whose checkpoint has "
