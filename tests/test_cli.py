@@ -363,6 +363,9 @@ def test_nonfinite_loss(tmp_path):
         (("burgers", "--width", "0"), "`width` is 0"),
         (("burgers", "--pool", "20", "0"), "0 candidate(s) of kind 'ic'"),
         (("burgers", "--seed", str(2**32)), "`seed` is 4294967296: give less than"),
+        (("burgers", "--budget", 3 * 10**9), "is 3000000000: give less than 2**31"),
+        (("burgers", "--steps", 10**10), "`steps` is 10000000000: give less than"),
+        (("burgers", "--pool", 2**31, 9), "`pool` is (2147483648, 9): give less than"),
         (("burgers", "--pde-share", "-1"), "`pde_share` is -1.0: give a share from"),
         (("burgers", "--pde-share", "0.5"), "'pinnacle-k' has no fixed shares"),
         (("burgers", "--sample", "1"), "`sample` is given, but no `data`"),
@@ -412,6 +415,7 @@ def test_bad_input(words, message, tmp_path):
         ({"steps": True}, "`steps` is True: it must be int"),
         ({"pool": [1, 2, 3]}, "`pool` is [1, 2, 3]: give two whole numbers"),
         ({"width": 1.5}, "`width` is 1.5: it must be int | None"),
+        ({"stop_metric": "mze"}, "'mze' is unknown (did you mean 'mse'?)"),
     ],
 )
 def test_bad_config(finished, tmp_path, change, message):

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from pinnacle.experiment.config import make_config
+from pinnacle.experiment.run import build
 from pinnacle.problems import (
     TabulatedInitial,
     advection,
@@ -154,6 +156,13 @@ def test_the_dam_break_takes_it(dam_file):
     problem = shallow_water(data=data)
     assert problem.solve() is data.reference
     assert problem.metrics(data.reference)
+
+
+def test_a_run_cannot_end_by_an_output_that_the_file_lacks(dam_file):
+    sizes = {"data": str(dam_file), "width": 4, "depth": 1, "stop_metric": "mse/u"}
+    config = make_config("shallow-water", **sizes)
+    with pytest.raises(ValueError, match="`stop_metric` 'mse/u' is unknown"):
+        build(config).warm_up()
 
 
 def test_problems_refuse_what_is_not_theirs(wave_file, dam_file):
