@@ -297,6 +297,14 @@ def test_interrupted_then_resumed(finished, tmp_path, monkeypatch):
     assert (out / "model.eqx").read_bytes() == (folder / "model.eqx").read_bytes()
 
 
+def test_told_to_end_is_interrupted(monkeypatch):
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(cli, "app", lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(KeyboardInterrupt):
+        cli.main()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_resume_takes_further_steps(finished, tmp_path):
     folder, _ = finished
     out = tmp_path / "short"

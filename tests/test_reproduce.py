@@ -108,6 +108,8 @@ def finished(tmp_path_factory, tiny):
     with Compilations() as compiled:
         second = reproduce(out, *words, "--seeds", 2)
     assert second.exit_code == 0, second.output
+    assert "units are finished" not in first.output
+    assert "2 of 4 units are finished; going on" in second.output
     return out, compiled.names
 
 

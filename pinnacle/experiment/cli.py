@@ -43,6 +43,7 @@ from .show import (
     print_problems,
     print_report,
 )
+from .signals import term_as_interrupt
 from .transfer import first_model
 
 
@@ -59,8 +60,9 @@ INTERRUPTED, FAILED, BAD_INPUT = 130, 1, 2
 
 
 def main() -> None:
-    """Run the command line."""
-    app()
+    """Run the command line; SIGTERM ends it as Ctrl-C does."""
+    with term_as_interrupt():
+        app()
 
 
 def _option(text: str, *names: str) -> Any:
