@@ -18,6 +18,7 @@ from jaxtyping import PyTree
 
 _MAGIC = b"pinnacle arrays\n"
 _VERSION = 1
+_ENTRY = {"at", "dtype", "shape", "bytes", "numpy"}  # of a leaf, in the header
 
 Tree = TypeVar("Tree", bound=PyTree)
 Path = str | os.PathLike[str]
@@ -147,18 +148,34 @@ def _read_header(path: Path, file: BinaryIO) -> dict[str, Any]:
         raise ValueError(
             f"{str(path)!r} was not written by `save`: it has another format."
         )
+    damaged = ValueError(
+        f"{str(path)!r} is truncated or damaged: its header cannot be read. Use an "
+        "older checkpoint, or run again."
+    )
     try:
         header = json.loads(file.readline())
     except ValueError:
-        raise ValueError(
-            f"{str(path)!r} is truncated or damaged: its header cannot be read."
-        ) from None
+        raise damaged from None
+    if not isinstance(header, dict):
+        raise damaged
     if header.get("version") != _VERSION:
         raise ValueError(
             f"{str(path)!r} has format version {header.get('version')}, this library "
             f"reads version {_VERSION}: load it with the version that wrote it."
         )
+    if not _is_complete(header):
+        raise damaged
     return header
+
+
+def _is_complete(header: dict[str, Any]) -> bool:
+    leaves = header.get("leaves")
+    return (
+        "checksum" in header
+        and isinstance(leaves, list)
+        and all(isinstance(leaf, dict) and leaf.keys() >= _ENTRY for leaf in leaves)
+        and all(type(leaf["bytes"]) is int for leaf in leaves)
+    )
 
 
 def _check_same(path: Path, saved: list[dict], expected: list[dict]) -> None:

@@ -94,6 +94,20 @@ def test_truncated(saved, length):
         load(saved, _tree())
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("[]", "3", '{"version": 1}', '{"version": 1, "checksum": 0, "leaves": 3}'),
+        '{"version": 1, "checksum": 0, "leaves": [{"at": ""}]}',
+        '{"version": 1, "leaves": []}',
+    ],
+)
+def test_headers_that_say_nothing(saved, header):
+    saved.write_bytes(b"pinnacle arrays\n" + header.encode() + b"\n")
+    with pytest.raises(ValueError, match=r"state\.eqx' is truncated or damaged: its h"):
+        load(saved, _tree())
+
+
 def test_damaged(saved):
     data = bytearray(saved.read_bytes())
     data[-1] ^= 1

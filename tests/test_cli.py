@@ -297,6 +297,14 @@ def test_interrupted_then_resumed(finished, tmp_path, monkeypatch):
     assert (out / "model.eqx").read_bytes() == (folder / "model.eqx").read_bytes()
 
 
+def test_told_to_end_is_interrupted(monkeypatch):
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(cli, "app", lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(KeyboardInterrupt):
+        cli.main()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_resume_takes_further_steps(finished, tmp_path):
     folder, _ = finished
     out = tmp_path / "short"
@@ -363,6 +371,9 @@ def test_nonfinite_loss(tmp_path):
         (("burgers", "--width", "0"), "`width` is 0"),
         (("burgers", "--pool", "20", "0"), "0 candidate(s) of kind 'ic'"),
         (("burgers", "--seed", str(2**32)), "`seed` is 4294967296: give less than"),
+        (("burgers", "--budget", 3 * 10**9), "is 3000000000: give less than 2**31"),
+        (("burgers", "--steps", 10**10), "`steps` is 10000000000: give less than"),
+        (("burgers", "--pool", 2**31, 9), "`pool` is (2147483648, 9): give less than"),
         (("burgers", "--pde-share", "-1"), "`pde_share` is -1.0: give a share from"),
         (("burgers", "--pde-share", "0.5"), "'pinnacle-k' has no fixed shares"),
         (("burgers", "--sample", "1"), "`sample` is given, but no `data`"),
@@ -412,6 +423,7 @@ def test_bad_input(words, message, tmp_path):
         ({"steps": True}, "`steps` is True: it must be int"),
         ({"pool": [1, 2, 3]}, "`pool` is [1, 2, 3]: give two whole numbers"),
         ({"width": 1.5}, "`width` is 1.5: it must be int | None"),
+        ({"stop_metric": "mze"}, "'mze' is unknown (did you mean 'mse'?)"),
     ],
 )
 def test_bad_config(finished, tmp_path, change, message):
@@ -473,10 +485,13 @@ def test_resume_goes_on_with_the_run_that_was_begun(finished, tmp_path, monkeypa
     out = tmp_path / "copy"
     shutil.copytree(finished[0], out)
     there = []
-    monkeypatch.setattr(
-        cli, "_train", lambda *_: there.append((out / "summary.json").exists())
-    )
-    assert pinnacle("resume", out, "--steps", 5).exit_code == 0
+
+    def train(*_):
+        there.append((out / "summary.json").exists())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "train", train)
+    assert pinnacle("resume", out, "--steps", 5).exit_code == 130
     assert there == [False], "the summary of the earlier run is gone"
 
     record = json.loads((out / "config.json").read_text())
@@ -484,6 +499,57 @@ def test_resume_goes_on_with_the_run_that_was_begun(finished, tmp_path, monkeypa
     result = pinnacle("resume", out, "--steps", 5)
     assert result.exit_code == 2
     assert "was edited after the run had begun" in result.output
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        *((name, "empty") for name in ("history.csv", "rounds.csv", "points.npz")),
+        *((name, "cut") for name in ("history.csv", "rounds.csv", "points.npz")),
+        *((name, "missing") for name in ("history.csv", "points.npz", "stages.npz")),
+        ("rounds.csv", b"step,time\n0,1\n"),
+        ("rounds.csv", b"step,time\n"),
+        ("history.csv", b"step,loss\n10,1\n"),
+        ("history.csv", b"step\nten\n"),
+        ("config.json", b'{"about": 3}'),
+        ("config.json", b"{}"),
+        ("checkpoint.eqx", b"pinnacle arrays\n[]\n"),
+    ],
+)
+def test_resume_changes_nothing_in_a_damaged_folder(finished, tmp_path, name, damage):
+    out = tmp_path / "copy"
+    shutil.copytree(finished[0], out)
+    path = out / name
+    if damage == "missing":
+        path.unlink()
+    else:
+        cut = {"empty": b"", "cut": path.read_bytes()[:-9]}
+        path.write_bytes(cut.get(damage, damage))
+    before = contents(out)
+    result = pinnacle("resume", out, "--steps", 5)
+    assert result.exit_code == 2, result.output
+    assert "error: " in result.output
+    assert name in result.output
+    assert contents(out) == before
+
+
+def test_analyse_of_a_damaged_folder(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
+    (tmp_path / "stages.npz").write_bytes(b"")
+    result = pinnacle("analyse", tmp_path)
+    assert result.exit_code == 2
+    assert "stages.npz' is damaged" in result.output
+
+
+@pytest.mark.parametrize("command", ["analyse", "resume"])
+def test_a_folder_that_is_not_there(tmp_path, command):
+    result = pinnacle(command, tmp_path / "nowhere")
+    assert result.exit_code == 2
+    assert "there is no folder" in result.output
 
 
 @pytest.mark.parametrize("seeds", [0, -2])

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from pinnacle.experiment.config import make_config
+from pinnacle.experiment.run import build
 from pinnacle.problems import (
     TabulatedInitial,
     advection,
@@ -156,6 +158,13 @@ def test_the_dam_break_takes_it(dam_file):
     assert problem.metrics(data.reference)
 
 
+def test_a_run_cannot_end_by_an_output_that_the_file_lacks(dam_file):
+    sizes = {"data": str(dam_file), "width": 4, "depth": 1, "stop_metric": "mse/u"}
+    config = make_config("shallow-water", **sizes)
+    with pytest.raises(ValueError, match="`stop_metric` 'mse/u' is unknown"):
+        build(config).warm_up()
+
+
 def test_problems_refuse_what_is_not_theirs(wave_file, dam_file):
     line, square = read_pdebench(wave_file), read_pdebench(dam_file)
     with pytest.raises(ValueError, match="3 coordinates, but the problem has 2"):
@@ -215,6 +224,10 @@ def test_foreign_files(tmp_path):
         ({"t-coordinate": np.zeros(22)}, "`t` does not increase"),
         ({"x-coordinate": np.linspace(0, 1, 64) ** 2}, "`x` is not evenly spaced"),
         ({"tensor": np.full((3, 21, 64), np.nan)}, "NaN or infinite"),
+        ({"tensor": np.zeros((0, 21, 64))}, r"`tensor` is empty: .* \(0, 21, 64\)"),
+        ({"tensor": h5py.Empty("f4")}, "`tensor` is empty"),
+        ({"tensor": np.ones((3, 21, 64), complex)}, "entries of type complex128"),
+        ({"tensor": None, "tensor/u": np.zeros(3)}, "`tensor` is a group"),
     ],
 )
 def test_mis_shaped_files_of_one_dimension(tmp_path, changes, message):
@@ -229,10 +242,21 @@ def test_mis_shaped_files_of_one_dimension(tmp_path, changes, message):
         ({"data": None}, "`data` is missing from '/0000'"),
         ({"grid/t": None}, "`grid/t` is missing"),
         ({"grid/x": np.zeros(16)}, "does not increase"),
+        ({"data": None, "data/u": np.zeros(3)}, "`data` is a group"),
+        (
+            {**dict.fromkeys(("grid/x", "grid/y", "grid/t")), "grid": np.zeros(3)},
+            "`grid/x` is missing",
+        ),
     ],
 )
 def test_mis_shaped_files_of_two_dimensions(tmp_path, changes, message):
     refuse(two_dimensions(tmp_path / "bad.h5", **changes), message)
+
+
+def test_a_sample_that_is_no_group(tmp_path):
+    with h5py.File(tmp_path / "bad.h5", "w") as file:
+        file["0000"] = np.zeros(3)
+    refuse(tmp_path / "bad.h5", "`0000` is a data set, not a group")
 
 
 def test_samples_that_are_not_there(wave_file, dam_file):

@@ -271,6 +271,7 @@ def test_metrics_by_output_and_the_reported_ones(x64):
     errors = problem.metrics(reference)(Model(u))
     names = {"mse", "relative_l2", "max_error"}
     assert set(errors) == {n + s for n in names for s in ("", "/h", "/u")}
+    assert set(problem.metric_names) == set(errors)
     np.testing.assert_allclose(errors["mse"], 0.25)
     np.testing.assert_allclose(errors["mse/u"], 4.0)
     np.testing.assert_allclose(errors["max_error/u"], 2.0)
@@ -309,8 +310,9 @@ def test_a_reference_with_fewer_outputs():
 def test_errors_of_coefficients():
     problem, reference = several(true_coefficients={"lambda": 2.0})
     model = Model(lambda x: jnp.zeros(2), {"lambda": 1.5})
-    error = problem.metrics(reference)(model)["coefficient_error/lambda"]
-    np.testing.assert_allclose(error, 0.25, rtol=1e-6)
+    errors = problem.metrics(reference)(model)
+    np.testing.assert_allclose(errors["coefficient_error/lambda"], 0.25, rtol=1e-6)
+    assert set(problem.metric_names) == set(errors)
 
 
 # ------------------------------------------------------------------- initial values

@@ -110,6 +110,8 @@ def finished(tmp_path_factory, tiny):
     with Compilations() as compiled:
         second = reproduce(out, *words, "--seeds", 2)
     assert second.exit_code == 0, second.output
+    assert "units are finished" not in first.output
+    assert "2 of 4 units are finished; going on" in second.output
     return out, compiled.names
 
 
@@ -399,12 +401,25 @@ def test_the_documented_files_can_be_run(tmp_path):
         ({"metrics": "mse"}, "unknown entry 'metrics' (did you mean 'metric'?)"),
         ({"methods": []}, "needs a `problem`, and `methods` or `rows`"),
         ({"methods": ["rad", "rad"]}, "several rows called ['rad']"),
+        ({"methods": 3}, "experiment 'mine': `method` is 3: it must be str"),
+        ({"rows": 3}, "'mine': `rows` is 3: it must be a list of tables"),
+        ({"rows": ["rad"]}, "`rows` is ['rad']: it must be a list of tables"),
+        ({"rows": [{"steps": "a"}]}, "`steps` is 'a': it must be int"),
+        ({"rows": [{"stepz": 1}]}, "'mine': the configuration has an unknown entry"),
+        ({"rows": [{"seed": 1}]}, "'mine' changes `seed` to 1"),
+        ({"title": 3}, "`title` is 3: it must be a text"),
+        ({"also": "mse"}, "`also` is 'mse': it must be a list of texts"),
+        ({"seeds": True}, "`seeds` is True: it must be a whole number"),
+        ({"threshold": "low"}, "`threshold` is 'low': it must be a number"),
+        ({"quick": 3}, "`quick` is 3: it must be a table"),
+        ({"quick": {"budget": 0.5}}, "`budget` is 0.5: it must be int"),
+        ({"metric": "mse/v"}, "`metric` 'mse/v' is unknown"),
     ],
 )
 def test_bad_experiments(change, message):
     table = {"problem": "kdv", "methods": ["rad"], **change}
     with pytest.raises(ValueError, match=re.escape(message)):
-        from_table("mine", table)
+        from_table("mine", table).units("smoke")
 
 
 @pytest.mark.parametrize(

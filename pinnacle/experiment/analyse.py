@@ -15,7 +15,7 @@ from .._checkpoint import load
 from .._misc import require_integer
 from .._model import Model
 from ..problems import Reference
-from .config import from_dict, load_config
+from .config import read_config
 from .folder import RunFolder
 from .methods import make_method
 from .record import unflat
@@ -37,18 +37,14 @@ def analyse(path: pathlib.Path, resolution: int = 24, stages: int = 4) -> list[s
 
     **Returns:**
 
-    The names of the files. Raises `ValueError` if the folder holds no model, and for
-    numbers that are too small.
+    The names of the files. Raises `ValueError` if the folder holds no model or damaged
+    files, and for numbers that are too small.
     """
     require_integer("resolution", resolution, 2, "give the points along an axis")
     require_integer("stages", stages, 1, "show 1 stage or more")
     folder = RunFolder(path)
-    if not (folder / "model.eqx").is_file():
-        raise ValueError(
-            f"{str(path)!r} has no model.eqx: give the folder of a run that has got "
-            "as far as its first checkpoint."
-        )
-    config = from_dict(load_config(folder / "config.json"))
+    folder.check_has("model.eqx")
+    config = read_config(folder / "config.json")
     with precision(config):
         experiment = build(config)
         models = _models(folder, experiment, stages)
@@ -65,11 +61,11 @@ def _models(folder: RunFolder, experiment: Experiment, stages: int) -> dict[int,
     """Models by step: some from the course of the run, and the last."""
     like, found = experiment.model(), {}
     if stages > 1 and (folder / "stages.npz").is_file():
-        arrays = folder.read_arrays("stages.npz")
+        arrays = folder.read_arrays("stages.npz", "step", "values")
         shown = plotting.thin(len(arrays["step"]), stages - 1)
         for i in shown:
             found[int(arrays["step"][i])] = unflat(arrays["values"][i], like)
-    rows = folder.read_rows("history.csv")
+    rows = folder.read_rows("history.csv", "step")
     last = rows[-1]["step"] if rows else 0
     return {**found, last: load(folder / "model.eqx", like)}
 

@@ -26,6 +26,7 @@ from .config import (
     from_dict,
     load_config,
     make_config,
+    read_config,
     save_config,
 )
 from .folder import RunFolder
@@ -42,6 +43,7 @@ from .show import (
     print_problems,
     print_report,
 )
+from .signals import term_as_interrupt
 from .transfer import first_model
 
 
@@ -58,8 +60,9 @@ INTERRUPTED, FAILED, BAD_INPUT = 130, 1, 2
 
 
 def main() -> None:
-    """Run the command line."""
-    app()
+    """Run the command line; SIGTERM ends it as Ctrl-C does."""
+    with term_as_interrupt():
+        app()
 
 
 def _option(text: str, *names: str) -> Any:
@@ -192,13 +195,13 @@ def resume(
 ) -> None:
     """Go on with a run that was stopped, from its last checkpoint."""
     with _status():
-        where, settings = RunFolder(folder), _saved_settings(folder)
+        where = RunFolder(folder)
+        where.check_has("config.json", "checkpoint.eqx")
+        settings = read_config(where / "config.json", edited=False)
         with precision(settings):
             experiment = _prepare(settings, no_cache)
             state = load(where / "checkpoint.eqx", experiment.like())
             settings = _extended(settings, int(state.step), steps)
-            (where / "summary.json").unlink(missing_ok=True)
-            save_config(where / "config.json", settings, versions=versions())
             experiment = dataclasses.replace(experiment, config=settings)
             _train(experiment, where, not no_figures, state)
 
@@ -290,20 +293,6 @@ def _settings(path, preset: str | None, changes: dict[str, Any]) -> RunConfig:
     return make_config(preset=preset or "paper", **changes)
 
 
-def _saved_settings(folder: pathlib.Path) -> RunConfig:
-    missing = [
-        name
-        for name in ("config.json", "checkpoint.eqx")
-        if not (folder / name).is_file()
-    ]
-    if missing:
-        raise ValueError(
-            f"{str(folder)!r} has no {' and no '.join(missing)}: give the folder of a "
-            "run that has made a checkpoint."
-        )
-    return from_dict(load_config(folder / "config.json", edited=False))
-
-
 def _extended(settings: RunConfig, done: int, steps: int | None) -> RunConfig:
     """Settings whose run, done at once, is the stopped run and its continuation."""
     end = settings.steps if steps is None else done + steps
@@ -340,15 +329,17 @@ def _train(
     model = _first_model(experiment) if state is None else None
     solved = time.perf_counter()
     watch, clock = Watch(console, experiment.config, state), CompileClock()
+    recorder = Recorder(folder, problem, reference, watch, clock)
+    if state is not None:
+        recorder.load(state)  # all is read: from here on the folder may change
+        (folder / "summary.json").unlink(missing_ok=True)
+        save_config(folder / "config.json", experiment.config, versions=versions())
+
+    def stop(progress: Progress) -> bool:
+        del progress
+        return has_reached(experiment.config, recorder.training)
+
     with watch:
-        recorder = Recorder(folder, problem, reference, watch, clock)
-        if state is not None:
-            recorder.load(state)
-
-        def stop(progress: Progress) -> bool:
-            del progress
-            return has_reached(experiment.config, recorder.training)
-
         done = train(experiment, [recorder, stop], state, model, clock)
     trained = time.perf_counter()
     recorder.save(done.state, done.model)

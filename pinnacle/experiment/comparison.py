@@ -6,11 +6,11 @@ import json
 import pathlib
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .catalogue import PROBLEMS, check_name, suggestion
-from .config import RunConfig, make_config
+from .config import RunConfig, compared, make_config, typed
 
 
 SCALES = ("smoke", "quick", "paper")
@@ -55,7 +55,8 @@ class Comparison:
     - `threshold`, `sustain`: the time is measured until the metric is below the
       threshold and stays there for so many steps; then the run ends.
 
-    Raises `ValueError` for unknown names and for rows of the same name.
+    Raises `ValueError` for unknown names, fields that are none of `RunConfig` or of
+    another type, and rows of the same name.
     """
 
     name: str
@@ -80,7 +81,11 @@ class Comparison:
                 f"`name` of the experiment is {self.name!r}: it names a folder, so use "
                 "letters, digits, and . + - _ only."
             )
-        names = [row.label for row in self.expanded()]
+        rows = self.expanded()
+        changes = (self.changes, self.paper, self.quick, self.smoke)
+        for fields in (*changes, *(row.fields for row in rows)):
+            _check_fields(self.name, fields)
+        names = [row.label for row in rows]
         twice = {name for name in names if names.count(name) > 1}
         if twice:
             raise ValueError(
@@ -101,6 +106,7 @@ class Comparison:
         - `seeds`: how many, default the paper's at its scale, 3 for quick runs.
         """
         check_name("preset", scale, SCALES)
+        check_name("metric", self.metric, compared(self.problem))
         count = _SEEDS.get(scale, self.seeds) if seeds is None else seeds
         if count < 1:
             raise ValueError(f"`seeds` is {count}: give at least 1.")
@@ -141,6 +147,19 @@ class Unit:
         return out / self.experiment / "runs" / _file_name(self.label) / seed
 
 
+def _check_fields(experiment: str, fields: Mapping[str, Any]) -> None:
+    try:
+        typed({name: value for name, value in fields.items() if value is not None})
+    except ValueError as error:
+        raise ValueError(f"experiment {experiment!r}: {error}") from error
+    for name in ("problem", "seed"):
+        if name in fields:
+            raise ValueError(
+                f"experiment {experiment!r} changes `{name}` to {fields[name]!r}: it "
+                "has one problem, and goes through its `seeds`; leave it out."
+            )
+
+
 def _file_name(label: str) -> str:
     return re.sub(r"[^\w.=+-]+", "_", label)
 
@@ -154,7 +173,7 @@ def _expand(entry: Mapping[str, Any]) -> list[Row]:
         chosen = {**fields, **dict(zip(swept, values, strict=True))}
         words = [str(chosen.get("method", "pinnacle-k"))]
         words += [f"{n}={_word(chosen[n])}" for n in swept if n != "method"]
-        words += [entry["label"]] if "label" in entry else []
+        words += [str(entry["label"])] if "label" in entry else []
         rows.append(Row(" ".join(words), {n: _plain(v) for n, v in chosen.items()}))
     return rows
 
@@ -197,16 +216,39 @@ def read_comparisons(path: pathlib.Path) -> dict[str, Comparison]:
     return {name: from_table(name, table) for name, table in tables.items()}
 
 
+def _is_list_of(kind: type) -> Callable[[Any], bool]:
+    return lambda value: (
+        isinstance(value, list | tuple) and all(isinstance(v, kind) for v in value)
+    )
+
+
+# What an entry must be, by the type of its attribute: in words, and as a test.
+_ENTRIES: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    str: ("a text", lambda value: isinstance(value, str)),
+    int: ("a whole number", lambda value: type(value) is int),
+    float | None: ("a number", lambda v: v is None or type(v) in (int, float)),
+    Sequence[str]: ("a list of texts", _is_list_of(str)),
+    Sequence[Mapping[str, Any]]: ("a list of tables", _is_list_of(Mapping)),
+    Mapping[str, Any]: ("a table", lambda value: isinstance(value, Mapping)),
+}
+
+
 def from_table(name: str, table: Mapping[str, Any]) -> Comparison:
-    """One experiment from plain data; raises `ValueError` for unknown keys."""
+    """One experiment from plain data; raises `ValueError` for unknown keys and values
+    of a wrong type."""
     table = dict(table)
     methods = table.pop("methods", None)
-    known = [f.name for f in dataclasses.fields(Comparison) if f.name != "name"]
-    for key in table:
+    known = {f.name: f.type for f in dataclasses.fields(Comparison) if f.name != "name"}
+    for key, value in table.items():
         if key not in known:
             raise ValueError(
                 f"experiment {name!r} has an unknown entry {key!r}"
                 f"{suggestion(key, known)}: it knows methods, {', '.join(known)}."
+            )
+        words, fits = _ENTRIES[known[key]]
+        if not fits(value):
+            raise ValueError(
+                f"experiment {name!r}: `{key}` is {value!r}: it must be {words}."
             )
     rows = [*table.pop("rows", []), *([{"method": methods}] if methods else [])]
     if not rows or "problem" not in table:

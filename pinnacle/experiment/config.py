@@ -7,7 +7,7 @@ import json
 import os
 import pathlib
 import typing
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..problems import PERIODICITY
@@ -104,6 +104,7 @@ class RunConfig:
         check_name("schedule", self.schedule, SCHEDULES)
         check_name("estimator", self.estimator, ESTIMATORS)
         check_name("periodic", self.periodic, PERIODICITY)
+        check_name("stop_metric", self.stop_metric, compared(self.problem))
         _check_numbers(self)
 
     def method_settings(self) -> MethodSettings:
@@ -133,13 +134,20 @@ _AT_LEAST = {
 }
 
 
+# JAX counts in int32 and, of a seed, would take the lowest 32 bits.
+_BITS = {"seed": 32}
+
+
 def _check_numbers(config: RunConfig) -> None:
     for name, least in _AT_LEAST.items():
         value = getattr(config, name)
+        bits = _BITS.get(name, 31)
         if value is not None and value < least:
             raise ValueError(f"`{name}` is {value}: give at least {least}.")
-    if config.seed >= 2**32:  # of more, JAX would take the lowest 32 bits
-        raise ValueError(f"`seed` is {config.seed}: give less than 2**32.")
+        if value is not None and value >= 2**bits:
+            raise ValueError(f"`{name}` is {value}: give less than 2**{bits}.")
+    if max(config.pool) >= 2**31:
+        raise ValueError(f"`pool` is {config.pool}: give less than 2**31 candidates.")
     if not 0 <= config.pde_share <= 1:
         raise ValueError(
             f"`pde_share` is {config.pde_share}: give a share from 0 to 1."
@@ -262,9 +270,29 @@ def _settings(problem: str) -> dict[str, Any]:
     return {**dataclasses.asdict(made.settings), "source_steps": first}
 
 
+@functools.lru_cache
+def compared(problem: str) -> tuple[str, ...]:
+    """Columns of the history that a run on the problem may be judged by."""
+    made = PROBLEMS[problem]()
+    losses = (f"loss/{name}" for name in made.space.names)
+    return (*made.metric_names, "loss", *losses)
+
+
 def from_dict(values: dict[str, Any]) -> RunConfig:
     """A configuration from its fields; raises `ValueError` if one is unknown or missing
     or has the wrong type."""
+    checked = typed(values)
+    fields = dataclasses.fields(RunConfig)
+    needed = [f.name for f in fields if f.default is dataclasses.MISSING]
+    missing = [name for name in needed if name not in values]
+    if missing:
+        raise ValueError(f"the configuration lacks {', '.join(missing)}.")
+    return RunConfig(**checked)
+
+
+def typed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Some fields of a configuration; raises `ValueError` if one is unknown or has the
+    wrong type."""
     fields = {field.name: field for field in dataclasses.fields(RunConfig)}
     for name in values:
         if name not in fields:
@@ -272,11 +300,7 @@ def from_dict(values: dict[str, Any]) -> RunConfig:
                 f"the configuration has an unknown entry {name!r}"
                 f"{suggestion(name, fields)}: it knows {', '.join(fields)}."
             )
-    needed = [n for n, f in fields.items() if f.default is dataclasses.MISSING]
-    missing = [name for name in needed if name not in values]
-    if missing:
-        raise ValueError(f"the configuration lacks {', '.join(missing)}.")
-    return RunConfig(**{n: _typed(fields[n], v) for n, v in values.items()})
+    return {name: _typed(fields[name], value) for name, value in values.items()}
 
 
 def _typed(field: dataclasses.Field, value: Any) -> Any:
@@ -296,6 +320,15 @@ def _typed(field: dataclasses.Field, value: Any) -> Any:
         name = getattr(kind, "__name__", str(kind))
         raise ValueError(f"`{field.name}` is {value!r}: it must be {name}.")
     return value
+
+
+def read_config(path: str | os.PathLike, edited: bool = True) -> RunConfig:
+    """The configuration in a file that `save_config` wrote, see `load_config`."""
+    fields = load_config(path, edited)
+    try:
+        return from_dict(fields)
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r}: {error}") from error
 
 
 def save_config(path: str | os.PathLike, config: RunConfig, **about) -> None:
@@ -326,6 +359,11 @@ def load_config(path: str | os.PathLike, edited: bool = True) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError(f"the configuration {str(path)!r} is not a JSON object.")
     about = record.pop("about", None) or {}
+    if not isinstance(about, dict):
+        raise ValueError(
+            f"{str(path)!r} has {about!r} as its `about`: bring it back from a copy, "
+            "or leave that entry out."
+        )
     if not edited and about.get("settings", _digest(record)) != _digest(record):
         raise ValueError(
             f"{str(path)!r} was edited after the run had begun, whose checkpoint has "

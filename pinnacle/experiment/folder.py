@@ -17,10 +17,20 @@ import io
 import json
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+
+
+# What the readers raise for files that were cut off or changed.
+_DAMAGED = (
+    *(ValueError, KeyError, TypeError, EOFError, OSError, NotImplementedError),
+    *(csv.Error, zipfile.BadZipFile, zlib.error),
+)
 
 
 class RunFolder:
@@ -78,6 +88,18 @@ class RunFolder:
             self._remove()
         self.path.mkdir(parents=True, exist_ok=True)
 
+    def check_has(self, *names: str) -> None:
+        """Raise `ValueError` unless the folder is there, with files of these names."""
+        path = str(self.path)
+        if not self.path.is_dir():
+            raise ValueError(f"there is no folder {path!r}: give the folder of a run.")
+        missing = [name for name in names if not (self / name).is_file()]
+        if missing:
+            raise ValueError(
+                f"{path!r} has no {' and no '.join(missing)}: give the folder of a run "
+                "that has got as far as its first checkpoint."
+            )
+
     def _is_run(self) -> bool:
         try:
             record = json.loads((self / "config.json").read_text())
@@ -124,13 +146,25 @@ class RunFolder:
         writer.writerows(rows)
         self.write(name, text.getvalue())
 
-    def read_rows(self, name: str) -> list[dict[str, Any]]:
-        """The rows of a CSV file, numbers as numbers."""
-        with open(self / name, newline="") as file:
-            return [
-                {name: _number(text) for name, text in row.items()}
-                for row in csv.DictReader(file)
+    def read_rows(self, name: str, *numbers: str) -> list[dict[str, Any]]:
+        """The rows of a CSV file, numbers as numbers.
+
+        Raises `ValueError` for a missing or damaged file, also if one of `numbers` is
+        no number in every row.
+        """
+        with self._reading(name):
+            text = (self / name).read_text()
+            table = [line for line in csv.reader(io.StringIO(text)) if line]
+            if not text.endswith("\n") or len(table) == 1:  # no rows have no names
+                raise ValueError("it was cut off")
+            rows = [
+                {n: _number(t) for n, t in zip(table[0], line, strict=True)}
+                for line in table[1:]
             ]
+            for column in numbers:
+                if any(isinstance(row[column], str) for row in rows):
+                    raise ValueError(f"{column!r} is not a number everywhere")
+        return rows
 
     def write_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         data = io.BytesIO()
@@ -145,9 +179,32 @@ class RunFolder:
             figure.savefig(target / f"{name}.png", bbox_inches="tight")
         return [f"{name}.png" for name in figures]
 
-    def read_arrays(self, name: str) -> dict[str, np.ndarray]:
-        with np.load(self / name, allow_pickle=False) as file:
-            return dict(file)
+    def read_arrays(self, name: str, *series: str) -> dict[str, np.ndarray]:
+        """The arrays of an NPZ file.
+
+        Raises `ValueError` for a missing or damaged file, also if those of `series`
+        are not of the same length.
+        """
+        with self._reading(name):
+            with (
+                open(self / name, "rb") as file,
+                np.load(file, allow_pickle=False) as opened,
+            ):
+                arrays = dict(opened)
+            if len({len(arrays[item]) for item in series}) > 1:
+                raise ValueError(f"{', '.join(series)} differ in length")
+        return arrays
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        path = str(self / name)
+        way_out = "bring it back from a copy, or begin the run anew."
+        try:
+            yield
+        except FileNotFoundError:
+            raise ValueError(f"{path!r} is missing: {way_out}") from None
+        except _DAMAGED as error:
+            raise ValueError(f"{path!r} is damaged ({error}): {way_out}") from error
 
 
 def _number(text: str) -> int | float | str:

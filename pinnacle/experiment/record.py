@@ -173,15 +173,25 @@ class Recorder:
         return {"round": np.array(kept), "step": np.array(steps)}
 
     def load(self, state: TrainState) -> None:
-        """Go on from what an earlier process saved, as far as `state` has come."""
+        """Go on from what an earlier process saved, as far as `state` has come.
+
+        Raises `ValueError` for files that are missing, damaged or from before `state`.
+        """
         folder, step = self.folder, int(state.step)
-        rows = folder.read_rows("history.csv")
+        clocks = [f"seconds_{name}" for name in _CLOCKS]
+        rows = folder.read_rows("history.csv", "step", *clocks)
         self.training = [row for row in rows if row["step"] <= step]
         count = int(state.selection.round)
         if count == 0:  # the first selection failed
             return
-        self.rounds = folder.read_rows("rounds.csv")[:count]
-        arrays = folder.read_arrays("points.npz")
+        self.rounds = folder.read_rows("rounds.csv", "step")[:count]
+        if len(self.rounds) < count:
+            raise ValueError(
+                f"{str(folder / 'rounds.csv')!r} has {len(self.rounds)} rows, but the "
+                f"checkpoint is from after round {count}: bring it back from a copy, "
+                "or begin the run anew."
+            )
+        arrays = folder.read_arrays("points.npz", *_ARRAYS, "round")
         items = [
             {n: arrays[n][i] for n in _ARRAYS} for i in range(arrays["x"].shape[0])
         ]
@@ -189,7 +199,7 @@ class Recorder:
         self.points.load(dict(zip(kept, items, strict=True)), count)
         for name, series in (("snapshots", self.snapshots), ("stages", self.stages)):
             if series.most:
-                arrays = folder.read_arrays(f"{name}.npz")
+                arrays = folder.read_arrays(f"{name}.npz", "round", "values")
                 kept = arrays["round"].tolist()
                 series.load(dict(zip(kept, arrays["values"], strict=True)), count)
         if self.training:

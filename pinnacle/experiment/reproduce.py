@@ -43,6 +43,13 @@ def reproduce(task: Task, jobs: int, console: Console) -> bool:
     """
     for unit in task.units:
         check_same(unit, task.out)
+    finished = sum(is_done(unit, task.out) for unit in task.units)
+    if finished:
+        more = "; going on" if finished < len(task.units) else ""
+        console.print(
+            f"{finished} of {len(task.units)} units are finished{more}",
+            highlight=False,
+        )
     if jobs == 0:
         work(task)
     else:

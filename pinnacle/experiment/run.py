@@ -31,7 +31,7 @@ from ..problems import (
     predict,
     read_pdebench,
 )
-from .catalogue import OPTIMISERS, PROBLEMS
+from .catalogue import OPTIMISERS, PROBLEMS, check_name
 from .config import RunConfig
 from .methods import Method, make_method
 
@@ -122,9 +122,13 @@ class Experiment:
         """Compile what is no part of the training: metrics and prediction.
 
         Then all that is compiled later counts among the seconds of the training.
+        Raises `ValueError` if the reference lacks the output that ends the run.
         """
         model = self.model()
-        eqx.filter_jit(self.shared.metrics)(model)
+        errors = eqx.filter_jit(self.shared.metrics)(model)
+        wanted = self.config.stop_metric
+        if not wanted.startswith("loss"):
+            check_name("stop_metric", wanted, errors)
         predict(model, jax.numpy.asarray(self.reference.x))
 
     def start(self, begin: Model | None = None) -> TrainState:

@@ -7,7 +7,7 @@ from typing import Any
 from .._results import RESULTS
 from .about import versions
 from .comparison import Unit
-from .config import from_dict, load_config
+from .config import read_config
 from .folder import RunFolder
 from .ongoing import PROGRESS, Finished, finish
 from .run import build, precision
@@ -25,7 +25,7 @@ def is_done(unit: Unit, out: pathlib.Path) -> bool:
 def check_same(unit: Unit, out: pathlib.Path) -> None:
     """Raise `ValueError` if the folder holds a run with other settings."""
     path = unit.folder(out) / "config.json"
-    if path.is_file() and from_dict(load_config(path)) != unit.config:
+    if path.is_file() and read_config(path) != unit.config:
         raise ValueError(
             f"{str(path)!r} belongs to a run with other settings: give another --out, "
             "or remove the folder of that run."

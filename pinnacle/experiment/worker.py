@@ -24,6 +24,7 @@ from .comparison import Unit
 from .config import from_dict
 from .folder import RunFolder
 from .lock import Taken, claim
+from .signals import term_as_interrupt
 from .unit import ERROR, is_done, run_unit
 
 
@@ -142,13 +143,8 @@ def _do(unit: Unit, out: pathlib.Path) -> None:
             raise KeyboardInterrupt
 
 
-def _end(*_) -> None:
-    raise KeyboardInterrupt
-
-
 def main() -> None:
     """The process of a worker. It saves and ends when it is told to, or orphaned."""
-    signal.signal(signal.SIGTERM, _end)
     task = Task.from_json(sys.stdin.read())
 
     def beat():
@@ -156,7 +152,8 @@ def main() -> None:
             _thread.interrupt_main(signal.SIGTERM)
 
     try:
-        work(task, beat)
+        with term_as_interrupt():
+            work(task, beat)
     except KeyboardInterrupt:
         sys.exit(130)
 

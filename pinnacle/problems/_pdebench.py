@@ -184,6 +184,8 @@ def _two_dimensions(file, sample, every) -> PDEBenchData:
     if name not in file:
         raise ValueError(f"there is no sample `{name}`, but {_names(file)}")
     group = file[name]
+    if not hasattr(group, "keys"):
+        raise ValueError(f"`{name}` is a data set, not a group of `data` and `grid`")
     data = _dataset(group, "data", 4)
     found = [_dataset(group, f"grid/{axis}", 1)[:] for axis in "xyt"]
     x, y, t = (_axis(f"{name}/grid/{n}", v) for n, v in zip("xyt", found, strict=True))
@@ -197,12 +199,18 @@ def _two_dimensions(file, sample, every) -> PDEBenchData:
 
 
 def _dataset(group, name: str, dims: int):
-    """A data set of so many dimensions; `ValueError` if there is none."""
+    """A data set of real numbers and so many dimensions; else `ValueError`."""
     found = group.get(name)
-    if found is None or not hasattr(found, "shape"):
+    if found is None:
         raise ValueError(f"`{name}` is missing from {group.name!r}: {_names(group)}")
-    if len(found.shape) != dims or 0 in found.shape:
+    if not hasattr(found, "shape"):
+        raise ValueError(f"`{name}` is a group, not a data set")
+    if found.shape is None or 0 in found.shape:
+        raise ValueError(f"`{name}` is empty: its shape is {found.shape}")
+    if len(found.shape) != dims:
         raise ValueError(f"`{name}` has shape {found.shape}, not {dims} dimensions")
+    if found.dtype.kind not in "fiu":
+        raise ValueError(f"`{name}` has entries of type {found.dtype}, not real ones")
     return found
 
 

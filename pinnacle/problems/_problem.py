@@ -15,6 +15,9 @@ from .._space.augmented import AugmentedSpace
 from ._reference import Reference, max_error, mse, relative_l2
 
 
+_METRICS = (mse, relative_l2, max_error)
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """How the paper trains on a problem (its appendix on the experimental setup).
@@ -117,7 +120,7 @@ class Problem:
             p, r = (self.without_gauge(v, times) for v in (prediction, values))
             found = {}
             for suffix, where in columns.items():
-                for metric in (mse, relative_l2, max_error):
+                for metric in _METRICS:
                     found[metric.__name__ + suffix] = metric(p[:, where], r[:, where])
             for name, value in true.items():
                 error = jnp.abs(model[name] / value - 1)
@@ -125,6 +128,13 @@ class Problem:
             return found
 
         return errors
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The names of `metrics`, against a reference that has all outputs."""
+        suffixes = self._columns(len(self.outputs))
+        errors = [metric.__name__ + s for s in suffixes for metric in _METRICS]
+        return (*errors, *(f"coefficient_error/{n}" for n in self.true_coefficients))
 
     def without_gauge(
         self, values: Float[Array, "n outputs"], times: int
