@@ -117,10 +117,11 @@ class AugmentedSpace(eqx.Module):
 
         Evaluated abstractly: only shapes and dtypes are looked at.
         """
-        if model.dtype not in (jnp.float32, jnp.float64):
+        found = model.dtypes
+        if len(found) != 1 or found[0] not in ("float32", "float64"):
             raise ValueError(
-                f"the parameters of `model` are {model.dtype}: convert them to float32 "
-                "or float64."
+                f"the parameters of `model` are {' and '.join(found)}: convert them "
+                "all to float32, or all to float64."
             )
         x = jax.ShapeDtypeStruct((self.dim,), model.dtype)
         label = jax.ShapeDtypeStruct((self.rows,), model.dtype)
