@@ -48,7 +48,7 @@ class FiniteSet(AbstractFiniteSet):
                 f"`x` has shape {table.shape}: give a table with one location a row, "
                 "shape (N, d); `x[:, None]` makes one of a list of numbers."
             )
-        if table.dtype.kind not in "biuf":
+        if not np.can_cast(table.dtype, np.float64, "same_kind"):
             raise ValueError(f"`x` holds {table.dtype}: give real numbers.")
         table = table.astype(np.float64)
         _check_locations(table.astype(jnp.result_type(float)))
