@@ -69,6 +69,29 @@ def require_integer(name: str, value: Any, least: int, advice: str) -> int:
     return number
 
 
+def require_instance(what: str, value: Any, kind: type, advice: str) -> None:
+    """Raise `ValueError` for what is no instance of `kind`."""
+    if not isinstance(value, kind):
+        is_class = isinstance(value, type)
+        found = f"the class {value.__name__} itself" if is_class else repr(value)
+        raise ValueError(
+            f"{what} is {found}: {advice}. It must be an instance of `{kind.__name__}`."
+        )
+
+
+def as_real(said: str, value: Any, advice: str) -> Array:
+    """An array; raises `ValueError`, which begins with `said`, for what holds no real
+    numbers."""
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError):
+        array = None
+    if array is None or not jnp.isrealobj(array):
+        found = type(value).__name__ if array is None else str(array.dtype)
+        raise ValueError(f"{said} {found}: {advice}.")
+    return array
+
+
 def require_key(key: Any) -> None:
     """Raise `ValueError` for what is no key of `jax.random`."""
     dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", ())

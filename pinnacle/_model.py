@@ -44,7 +44,8 @@ class Model(eqx.Module):
 
     - `network`: any callable pytree `x -> outputs`, for instance `pinnacle.nn.MLP` or
       `equinox.nn.MLP`.
-    - `coefficients`: numbers or [`Coefficient`][]s by name.
+    - `coefficients`: numbers or [`Coefficient`][]s by name; they take the dtype of the
+      network.
     """
 
     network: PyTree
@@ -57,10 +58,12 @@ class Model(eqx.Module):
                 "parameters and an apply function in `pinnacle.nn.Apply`."
             )
         self.network = network
-        self.coefficients = {
+        dtype = _common(_dtypes(network))
+        given = {
             name: c if isinstance(c, Coefficient) else Coefficient(c)
             for name, c in (coefficients or {}).items()
         }
+        self.coefficients = jax.tree.map(lambda raw: raw.astype(dtype), given)
 
     def __call__(self, x: Float[Array, " d"]) -> Float[Array, " outputs"]:
         return jnp.atleast_1d(self.network(x))
@@ -81,5 +84,18 @@ class Model(eqx.Module):
     @property
     def dtype(self) -> jnp.dtype:
         """The floating dtype of the parameters."""
-        leaves = jax.tree.leaves(eqx.filter(self, eqx.is_inexact_array))
-        return jnp.result_type(*leaves) if leaves else jnp.result_type(float)
+        return _common(_dtypes(self))
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The floating dtypes that occur among the parameters; it should be one."""
+        return _dtypes(self) or (str(self.dtype),)
+
+
+def _dtypes(tree: PyTree) -> tuple[str, ...]:
+    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
+    return tuple(sorted({str(leaf.dtype) for leaf in leaves}))
+
+
+def _common(dtypes: tuple[str, ...]) -> jnp.dtype:
+    return jnp.result_type(*(dtypes or (float,)))

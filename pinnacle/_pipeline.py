@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
 
 from ._criterion.base import AbstractConvergenceCriterion
-from ._misc import depends_on, require_integer, require_key
+from ._misc import depends_on, require_instance, require_integer, require_key
 from ._model import Model
 from ._ntk.base import AbstractNTKEstimator
 from ._ntk.jacobian import Rows
@@ -94,6 +94,9 @@ class SelectionPipeline(eqx.Module):
     experimental_capacity: int = eqx.field(static=True, default=0)
 
     def __check_init__(self):
+        for name, (kind, example) in _PARTS.items():
+            advice = f"give one such as `{example}`"
+            require_instance(f"`{name}`", getattr(self, name), kind, advice)
         _check_sizes(self)
 
     @property
@@ -428,6 +431,15 @@ def _result(info, enough, offered, unusable) -> RESULTS:
     finite = jnp.all(jnp.isfinite(info.residual))
     return RESULTS.where(finite, found, RESULTS.nonfinite_residual)
 
+
+_PARTS = {
+    "space": (AugmentedSpace, "AugmentedSpace([...])"),
+    "pool": (CandidatePool, "CandidatePool(sizes, Uniform())"),
+    "estimator": (AbstractNTKEstimator, "Nystrom()"),
+    "criterion": (AbstractConvergenceCriterion, "ConvergenceDegree()"),
+    "selector": (AbstractSelector, "KMeansPlusPlus()"),
+    "retention": (AbstractRetentionPolicy, "RandomRetention(0.5)"),
+}
 
 _INTEGERS = {
     "budget": 1,

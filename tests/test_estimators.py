@@ -393,10 +393,30 @@ def test_eigenfunctions_of_a_sketch_are_orthonormal_on_the_references(x64):
     np.testing.assert_allclose(psi.T @ psi / 4, np.eye(2), atol=1e-10)
 
 
+@pytest.mark.parametrize("size", [0, 1.5, True])
 @pytest.mark.parametrize("estimator", [Nystrom, Sketch])
-def test_sizes_below_one_are_refused(estimator):
-    with pytest.raises(ValueError, match="is 0: give at least one"):
-        estimator(0)
+def test_sizes_below_one_are_refused(estimator, size, no_type_checks):
+    with pytest.raises(ValueError, match=f"is {size}: give at least one"):
+        estimator(size)
+
+
+@pytest.mark.parametrize("chunk", [0, -1, 1.5])
+@pytest.mark.parametrize("estimator", [Exact, Nystrom, Sketch])
+def test_chunks_below_one_are_refused(estimator, chunk, no_type_checks):
+    with pytest.raises(ValueError, match=f"`chunk` is {chunk}: give points a chunk"):
+        estimator(chunk=chunk)
+
+
+@pytest.mark.parametrize("rcond", [np.nan, -0.1, 1.0])
+@pytest.mark.parametrize("estimator", [Exact, Nystrom])
+def test_a_cut_that_leaves_no_direction_is_refused(estimator, rcond):
+    with pytest.raises(ValueError, match=f"`rcond` must be .* got {rcond}"):
+        estimator(rcond=rcond)
+
+
+def test_the_parameters_of_a_closure_are_hidden():
+    with pytest.raises(ValueError, match="Those of a closure are hidden: make"):
+        Rows(square(4, 1)[0], Model(lambda x: x[0]), coefficients=False, chunk=None)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from pinnacle._geometry import (
     AbstractRegion,
     Box,
     BoxFaces,
+    FiniteSet,
     InitialFace,
     Interval,
     LateralFaces,
@@ -434,6 +435,7 @@ BAD = {
     "no boundary": (lambda: SpaceTime(LINE.boundary(), 0, 1).boundary(), "no boundary"),
     "no faces": (lambda: BoxFaces(PLANE, ()), "`faces` must be distinct"),
     "face twice": (lambda: BoxFaces(LINE, ((0, "lower"),) * 2), "must be distinct"),
+    "complex": (lambda: FiniteSet([[1j, 1]]), "`x` holds complex128: give real"),
     "long period": (
         lambda: PeriodicFace(LINE.boundary(0, "lower"), 0, 2.0),
         r"`period`=2\.0 takes the face to the coordinate 1\.0",

@@ -210,9 +210,12 @@ def test_an_integer_is_a_one_tuple_and_order_does_not_matter():
 
 
 @pytest.mark.parametrize("u", [mlp(2), lambda x: jnp.sin(x)])
-def test_an_axis_that_does_not_exist_is_refused(u):
+def test_an_axis_that_does_not_exist_is_refused(u, no_type_checks):
     with pytest.raises(ValueError, match="names a coordinate that does not exist"):
         derivatives(u, jnp.zeros(2), (0, 2))
+    for axes in (0.5, (0, 0.5), -1, "0"):
+        with pytest.raises(ValueError, match=r"`axes` is .*: differentiate by coord"):
+            derivatives(u, jnp.zeros(2), axes)  # pyright: ignore
 
 
 def test_closure_and_partitions():

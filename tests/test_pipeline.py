@@ -107,6 +107,11 @@ def rounds(paper, quick_compile):
             {"experimental_per_round": 3, "experimental_capacity": 3},
             "no component has group='experimental'",
         ),
+        ({"pool": (12, 6, 6)}, r"`pool` is \(12, 6, 6\): give one such as `Candid"),
+        ({"criterion": ConvergenceDegree}, "`criterion` is the class Convergence"),
+        ({"estimator": "nystrom"}, "`estimator` is 'nystrom': .* of `AbstractNTKEst"),
+        ({"selector": Greedy}, "`selector` is the class Greedy itself: give one"),
+        ({"retention": 5}, "`retention` is 5: .* `AbstractRetentionPolicy`"),
     ],
 )
 def test_static_mistakes(changes, message, no_type_checks):

@@ -122,9 +122,12 @@ def test_equal_scores_are_ordered_at_random():
         (lambda: KeepBest(-0.1), ["`fraction`", "-0.1"]),
         (lambda: KeepAll(0, 3), ["`initial`", "0"]),
         (lambda: KeepAll(3, -2), ["`new`", "-2"]),
+        (lambda: RandomRetention(new=1.5), ["`new` is 1.5"]),
+        (lambda: KeepBest(new="1"), ["`new` is '1'"]),
+        (lambda: KeepAll(1.5, 1), ["`initial` is 1.5"]),
     ],
 )
-def test_bad_numbers(make, words):
+def test_bad_numbers(make, words, no_type_checks):
     with pytest.raises(ValueError) as error:  # noqa: PT011
         make()
     for word in words:

@@ -98,7 +98,29 @@ def two_rows(u, x):
             lambda: Component("a", STRIP.periodic(X), Periodic(X, 2.0)),
             "`period` 2.0 puts the periodic image outside",
         ),
+        (
+            lambda: Component("a", STRIP, Dirichlet(), lambda x: None),
+            "`target` of component 'a' returns NoneType: return real numbers",
+        ),
+        (
+            lambda: Component("a", STRIP, Dirichlet(), lambda x: 1j),
+            "`target` of component 'a' returns complex",
+        ),
+        (
+            lambda: Component("a", STRIP, Dirichlet(), 1j),
+            "`target` of component 'a' is complex",
+        ),
+        (
+            lambda: Component("a", STRIP, two_rows),  # pyright: ignore
+            r"`operator` of component 'a' is <function two_rows.*wrap .* `PDE\(...\)`",
+        ),
+        (
+            lambda: Component("a", 3, Dirichlet()),  # pyright: ignore
+            "`domain` of component 'a' is 3: give a domain",
+        ),
         (lambda: AugmentedSpace([]), "`components` is empty"),
+        (lambda: AugmentedSpace(3), "`components` is 3: give `Component`s in a list"),
+        (lambda: AugmentedSpace(["a"]), r"`components\[0\]` is 'a': give `Component`s"),
         (
             lambda: AugmentedSpace([Component("a", STRIP, Dirichlet())] * 2),
             r"repeats the name\(s\) \['a'\]",
@@ -132,11 +154,22 @@ def two_rows(u, x):
             lambda: CandidatePool((3, 3), (Uniform(),)),
             "`sampler` names 1 samplers for 2 kinds",
         ),
+        (
+            lambda: CandidatePool((3, 3), (Uniform(), Uniform)),  # pyright: ignore
+            "`sampler` is the class Uniform itself: give one such as",
+        ),
     ],
 )
 def test_static_mistakes(make, message, no_type_checks):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("target", [lambda x: 1.0, lambda x: [1]])
+def test_a_target_may_return_any_numbers(target):
+    component = Component("a", STRIP, Dirichlet(), target)
+    u, x = model(), jnp.zeros(2)
+    assert component.residual(u, x, jnp.zeros(1)) == u(x) - 1
 
 
 def test_an_operator_that_returns_other_rows_than_declared():

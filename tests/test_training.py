@@ -39,7 +39,9 @@ from pinnacle import (
     Dirichlet,
     Either,
     EveryN,
+    GaussNewton,
     Greedy,
+    Interval,
     Model,
     NTKDrift,
     Nystrom,
@@ -50,6 +52,7 @@ from pinnacle import (
     TrainingInterrupted,
     Uniform,
     fit,
+    initial_state,
     lbfgs,
     loss_by_kind,
     residual_rows,
@@ -403,6 +406,9 @@ def test_static_mistakes(no_type_checks):
             settings = {"steps": 5, name: value}
             with pytest.raises(ValueError, match=f"`{name}` is {value!r}"):
                 run(**settings)
+    for trigger in (5, EveryN):
+        with pytest.raises(ValueError, match=r"`trigger` is .*: give one such as"):
+            run(5, trigger=trigger)
     for metrics, message in (
         (lambda u: 1.0, "`metrics` returns 1.0"),
         (lambda u: {"error": u(jnp.ones(2))}, r"shape \(1,\) as 'error'"),
@@ -426,6 +432,49 @@ def test_static_mistakes(no_type_checks):
         fit(wrong, model(), ADAM, steps=1, key=jr.key(0))
     with pytest.raises(TypeError, match="key"):
         fit(RAD, model(), ADAM, steps=1)  # pyright: ignore
+
+
+def test_a_metric_that_the_optimiser_reports_already():
+    metrics = lambda u: {"damping": jnp.ones(())}  # noqa: E731
+    with pytest.raises(ValueError, match="'damping', which is a column"):
+        fit(RAD, model(), GaussNewton(), steps=1, key=jr.key(0), metrics=metrics)
+
+
+WIDER = AugmentedSpace([*TRANSPORT.components, Component("all", STRIP, Dirichlet())])
+ROD = AugmentedSpace(
+    [Component(name, Interval(0, 1), Dirichlet()) for name in TRANSPORT.names]
+)
+MATRIX = AugmentedSpace(
+    [
+        *TRANSPORT.components[:2],
+        Component("two", STRIP, PDE(lambda u, x: (u(x), u(x)), rows=2)),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"pipeline": pipeline(budget=9)},
+            r"`budget` \+ .* is 12, not 9",
+        ),
+        ({"pipeline": pipeline(budget=15)}, "`budget` .* is 12, not 15"),
+        ({"pipeline": pipeline(WIDER)}, "its number of kinds is 3, not 4"),
+        ({"pipeline": pipeline(ROD)}, "its dimension is 2, not 1"),
+        ({"pipeline": pipeline(MATRIX)}, "its rows a point is 1, not 2"),
+        (
+            {"optimiser": optax.sgd(0.1)},
+            "its kind of optimiser is another",
+        ),
+        ({"trigger": NTKDrift(0.5, 2, 3)}, "its kind of trigger is another"),
+    ],
+)
+def test_a_state_of_another_run_is_refused(changes, message):
+    state = initial_state(RAD, model(), ADAM, key=jr.key(0))
+    settings = {"pipeline": RAD, "state": state, "optimiser": ADAM, "steps": 1}
+    with pytest.raises(ValueError, match=f"`state` does not fit .*{message}"):
+        resume(**{**settings, **changes})
 
 
 def finite(u):
@@ -720,6 +769,20 @@ def test_an_optimiser_without_a_state_is_the_optax_one():
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
     assert done.state.optimiser is None
     assert int(done.state.step) == 6
+
+
+def test_coefficients_take_the_networks_dtype_and_mixtures_are_refused(x64):
+    u = model(dtype="float32", coefficients={"a": 0.5, "b": Coefficient(0.5)})
+    assert u.dtypes == ("float32",)
+    mixed = eqx.tree_at(lambda u: u.coefficients["a"].raw, u, jnp.ones(()))
+    with pytest.raises(ValueError, match="are float32 and float64: convert them all"):
+        fit(RAD, mixed, ADAM, steps=1, key=jr.key(0))
+
+
+def test_a_coefficient_does_not_hide_half_precision():
+    u = model(dtype=jnp.bfloat16, coefficients={"a": 0.5})
+    with pytest.raises(ValueError, match="are bfloat16: convert them all"):
+        fit(RAD, u, ADAM, steps=1, key=jr.key(0))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

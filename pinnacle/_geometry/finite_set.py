@@ -32,9 +32,9 @@ class FiniteSet(AbstractFiniteSet):
 
     **Raises:**
 
-    `ValueError` unless `x` is a table of at least one row, all numbers are finite and
-    no two rows agree in JAX's default floating dtype. The rows are kept as they are
-    given, and rounded where they are used in a lower precision.
+    `ValueError` unless `x` is a table of at least one row, all numbers are real and
+    finite and no two rows agree in JAX's default floating dtype. The rows are kept as
+    they are given, and rounded where they are used in a lower precision.
     """
 
     x: Float[np.ndarray, "N d"]
@@ -48,6 +48,8 @@ class FiniteSet(AbstractFiniteSet):
                 f"`x` has shape {table.shape}: give a table with one location a row, "
                 "shape (N, d); `x[:, None]` makes one of a list of numbers."
             )
+        if not np.can_cast(table.dtype, np.float64, "same_kind"):
+            raise ValueError(f"`x` holds {table.dtype}: give real numbers.")
         table = table.astype(np.float64)
         _check_locations(table.astype(jnp.result_type(float)))
         self.x = table

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._misc import require_number
 from .._space.augmented import Block
 from .._types import NTKSpectrum
 from .jacobian import Rows
@@ -30,6 +31,14 @@ class Basis(eqx.Module):
 
     directions: Float[Array, "P r"]
     eigenvalues: Float[Array, " r"]
+
+
+def require_rcond(rcond: Array | None) -> None:
+    """From 1 on, or as NaN, it would remove every direction."""
+    in_range = lambda r: (r >= 0) & (r < 1)  # noqa: E731
+    require_number(
+        "rcond", rcond, in_range, "a number from 0 to below 1, or None for the default"
+    )
 
 
 def basis_from_rows(J: Float[Array, "p P"], rcond: Array | None) -> Basis:

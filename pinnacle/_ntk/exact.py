@@ -1,13 +1,19 @@
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._misc import as_number_or_none
 from .._model import Model
 from .._space.augmented import AugmentedSpace, Block
 from .._types import NTKSpectrum
 from .base import AbstractNTKEstimator
-from .basis import Basis, basis_from_rows, reference_rows, spectrum_from_basis
-from .jacobian import Rows
+from .basis import (
+    Basis,
+    basis_from_rows,
+    reference_rows,
+    require_rcond,
+    spectrum_from_basis,
+)
+from .jacobian import Rows, require_chunk
 
 
 class Exact(AbstractNTKEstimator):
@@ -19,16 +25,20 @@ class Exact(AbstractNTKEstimator):
     **Arguments:**
 
     - `coefficients`: whether the unknown coefficients count as parameters.
-    - `rcond`: singular values below `rcond·σ_1` count as rounding noise, default
-      ε·max(shape).
+    - `rcond`: singular values below `rcond·σ_1` count as rounding noise, 0 ≤ rcond < 1,
+      default ε·(number of rows).
     - `chunk`: points per Jacobian chunk, default by memory.
     """
 
     coefficients: bool = eqx.field(static=True, default=False)
     rcond: Float[Array, ""] | None = eqx.field(
-        default=None, converter=lambda r: None if r is None else jnp.asarray(r)
+        default=None, converter=as_number_or_none
     )
     chunk: int | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        require_rcond(self.rcond)
+        require_chunk(self.chunk)
 
     def basis(
         self,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.lax import dynamic_slice_in_dim, dynamic_update_slice
 from jaxtyping import Array, Float, Int
 
+from .._misc import require_integer
 from .._model import Model
 from .._space.augmented import AugmentedSpace, Block
 
@@ -20,6 +21,12 @@ _CHUNK_ENTRIES = 2**23
 _CHUNKS = 8
 _WORTH_IT = 256
 _COLUMNS = 64  # of directions that are multiplied, or found to be 0, together
+
+
+def require_chunk(chunk: int | None) -> None:
+    """None, or at least one point."""
+    if chunk is not None:
+        require_integer("chunk", chunk, 1, "give points a chunk, or None for a default")
 
 
 class Rows(eqx.Module):
@@ -50,8 +57,10 @@ class Rows(eqx.Module):
         if self.size == 0:
             raise ValueError(
                 "the network of `model` has no floating-point arrays, so there is no "
-                "NTK over its parameters: give it some, or, if only its coefficients "
-                "are unknown, pass `coefficients=True` to the estimator."
+                "NTK over its parameters. Those of a closure are hidden: make the "
+                "network an Equinox module, or `pinnacle.nn.Apply(params, f)`. If only "
+                "the coefficients are unknown, pass `coefficients=True` to the "
+                "estimator."
             )
 
     @property

@@ -3,12 +3,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
+from .._misc import require_integer
 from .._model import Model
 from .._space.augmented import AugmentedSpace, Block
 from .._types import NTKSpectrum
 from .base import AbstractNTKEstimator
 from .basis import Basis, reference_rows, spectrum_from_basis
-from .jacobian import Rows
+from .jacobian import Rows, require_chunk
 
 
 class Sketch(AbstractNTKEstimator):
@@ -32,11 +33,9 @@ class Sketch(AbstractNTKEstimator):
     chunk: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
-        if self.directions < 1:
-            raise ValueError(
-                f"`directions` is {self.directions}: give at least one random "
-                "direction, 64 are usual."
-            )
+        advice = "give at least one random direction, 64 are usual"
+        require_integer("directions", self.directions, 1, advice)
+        require_chunk(self.chunk)
 
     def basis(
         self,

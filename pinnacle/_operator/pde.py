@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._misc import require_integer
+from .._misc import as_real, require_integer
 from .base import AbstractOperator
 
 
@@ -59,15 +59,7 @@ class PDE(AbstractOperator):
 
 
 def _real(part: Any) -> Array:
-    """At least one-dimensional; raises `ValueError` for what is no real number."""
-    try:
-        array = jnp.atleast_1d(part)
-    except TypeError:
-        array = None
-    if array is None or not jnp.isrealobj(array):
-        found = type(part).__name__ if array is None else str(array.dtype)
-        raise ValueError(
-            f"the residual function of `PDE` returned {found}: return real numbers, "
-            "one for each equation."
-        )
-    return array
+    said = "the residual function of `PDE` returned"
+    return jnp.atleast_1d(
+        as_real(said, part, "return real numbers, one for each equation")
+    )

@@ -1,20 +1,30 @@
 """What the policies share: how many rows stay, and the rank of each."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int32
 
-from .._misc import require_number
+from .._misc import require_integer, require_number
 
 
-def as_count(value) -> Array:
-    """An int32 array."""
-    return jnp.asarray(value, jnp.int32)
+def as_count(name: str, least: int) -> Callable[[Any], Array]:
+    """A converter to int32 arrays; it refuses what is no whole number ≥ `least`."""
+
+    def convert(value):
+        if not isinstance(value, Tracer):
+            value = require_integer(name, value, least, "give a number of points")
+        return jnp.asarray(value, jnp.int32)
+
+    return convert
 
 
-def as_count_or_none(value) -> Array | None:
-    """An int32 array, or None as it is."""
-    return None if value is None else as_count(value)
+def as_new_or_none(value) -> Array | None:
+    """The number `new` as an int32 array, or None as it is."""
+    return None if value is None else as_count("new", 0)(value)
 
 
 def number_kept(
@@ -47,7 +57,6 @@ def require_fraction_or_new(fraction: Array | None, new: Array | None) -> None:
     require_number(
         "fraction", fraction, lambda f: (f >= 0) & (f <= 1), "between 0 and 1"
     )
-    require_number("new", new, lambda n: n >= 0, "a number of points ≥ 0")
 
 
 def require_new_in_budget(new: Array | None, budget: int) -> None:

@@ -4,7 +4,6 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int32, PRNGKeyArray
 
-from .._misc import require_number
 from ._keep import as_count
 from .base import AbstractRetentionPolicy, Retained, TrainingSetInfo
 
@@ -21,14 +20,8 @@ class KeepAll(AbstractRetentionPolicy):
     - `new`: points added a round, ≥ 0.
     """
 
-    initial: Int32[Array, ""] = eqx.field(converter=as_count)
-    new: Int32[Array, ""] = eqx.field(converter=as_count)
-
-    def __check_init__(self):
-        require_number(
-            "initial", self.initial, lambda n: n >= 1, "a number of points ≥ 1"
-        )
-        require_number("new", self.new, lambda n: n >= 0, "a number of points ≥ 0")
+    initial: Int32[Array, ""] = eqx.field(converter=as_count("initial", 1))
+    new: Int32[Array, ""] = eqx.field(converter=as_count("new", 0))
 
     def init(self, budget: int) -> None:
         return None

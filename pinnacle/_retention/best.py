@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
 from .._misc import as_number_or_none
 from ._keep import (
-    as_count_or_none,
+    as_new_or_none,
     number_kept,
     ranks,
     require_fraction_or_new,
@@ -32,7 +32,7 @@ class KeepBest(AbstractRetentionPolicy):
     fraction: Float[Array, ""] | None = eqx.field(
         converter=as_number_or_none, default=None
     )
-    new: Int32[Array, ""] | None = eqx.field(converter=as_count_or_none, default=None)
+    new: Int32[Array, ""] | None = eqx.field(converter=as_new_or_none, default=None)
 
     def __check_init__(self):
         require_fraction_or_new(self.fraction, self.new)

@@ -4,7 +4,7 @@ This is the only file that looks at `kind`. Everything else sees blocks (all row
 kind, in the order of the components) or plain arrays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import equinox as eqx
 import jax
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32
 
+from .._misc import require_instance
 from .._model import Model
 from .._types import Points
 from .component import GROUPS, Component
@@ -34,6 +35,14 @@ class Block(eqx.Module):
         return jax.tree.map(lambda leaf: leaf[start:stop], self)
 
 
+def _as_components(components) -> tuple[Component, ...]:
+    advice = "give `Component`s"
+    require_instance("`components`", components, Iterable, f"{advice} in a list")
+    for number, component in enumerate(components := tuple(components)):
+        require_instance(f"`components[{number}]`", component, Component, advice)
+    return components
+
+
 class AugmentedSpace(eqx.Module):
     """𝒵 = ⋃_r {(x, r) : x ∈ domain of r} (the paper's eq. `eqn:augspace`).
 
@@ -45,7 +54,7 @@ class AugmentedSpace(eqx.Module):
     condition that has no point in common with the domains of the equations.
     """
 
-    components: tuple[Component, ...] = eqx.field(converter=tuple)
+    components: tuple[Component, ...] = eqx.field(converter=_as_components)
 
     def __check_init__(self):
         if not self.components:
@@ -108,10 +117,11 @@ class AugmentedSpace(eqx.Module):
 
         Evaluated abstractly: only shapes and dtypes are looked at.
         """
-        if model.dtype not in (jnp.float32, jnp.float64):
+        found = model.dtypes
+        if len(found) != 1 or found[0] not in ("float32", "float64"):
             raise ValueError(
-                f"the parameters of `model` are {model.dtype}: convert them to float32 "
-                "or float64."
+                f"the parameters of `model` are {' and '.join(found)}: convert them "
+                "all to float32, or all to float64."
             )
         x = jax.ShapeDtypeStruct((self.dim,), model.dtype)
         label = jax.ShapeDtypeStruct((self.rows,), model.dtype)

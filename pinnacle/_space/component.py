@@ -12,6 +12,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from .._geometry.base import AbstractDomain, AbstractFace
 from .._geometry.finite_set import AbstractFiniteSet
+from .._misc import as_real, require_instance
 from .._model import Model
 from .._operator.base import AbstractOperator
 
@@ -54,16 +55,29 @@ class Component(eqx.Module):
         weight: ArrayLike | Sequence[float] = 1.0,
         group: Group = "collocation",
     ):
+        what = "`{}` " + f"of component {name!r}"
+        require_instance(
+            what.format("domain"),
+            domain,
+            AbstractDomain,
+            "give a domain such as `Interval(0, 1)`, or a face of one",
+        )
+        require_instance(
+            what.format("operator"),
+            operator,
+            AbstractOperator,
+            "wrap a function of (u, x) in `PDE(...)`",
+        )
         rows = operator.rows
         self.name = name
         self.domain = domain
         self.operator = operator
-        self.weight = _per_row(f"`weight` of component {name!r}", weight, rows)
+        self.weight = _per_row(what.format("weight"), weight, rows)
         self.group = group
         if target is None or callable(target):
             self.target = target
         else:
-            self.target = _per_row(f"`target` of component {name!r}", target, rows)
+            self.target = _per_row(what.format("target"), target, rows)
 
     def __check_init__(self):
         if not isinstance(self.name, str) or not self.name:
@@ -112,18 +126,25 @@ class Component(eqx.Module):
         if self.target is None:
             return label[: self.operator.rows]
         if callable(self.target):
-            return jnp.reshape(self.target(x), (self.operator.rows,)).astype(x.dtype)
+            value = _called(self.name, self.target, x)
+            return jnp.reshape(value, (self.operator.rows,)).astype(x.dtype)
         return self.target.astype(x.dtype)
 
 
 def _per_row(what: str, value, rows: int) -> Float[Array, " m"]:
-    array = jnp.asarray(value, jnp.result_type(float))
+    array = as_real(f"{what} is", value, "give real numbers")
+    array = array.astype(jnp.result_type(float))
     if array.shape not in ((), (rows,)):
         raise ValueError(
             f"{what} has shape {array.shape}, but the operator has {rows} row(s): "
             "give one number, or one a row."
         )
     return jnp.broadcast_to(array, (rows,))
+
+
+def _called(name: str, target: Callable, x: Float[Array, " d"]) -> Array:
+    said = f"`target` of component {name!r} returns"
+    return as_real(said, target(x), "return real numbers, one a row")
 
 
 def _check_weight(name: str, weight: Array) -> None:
@@ -141,7 +162,7 @@ def _check_target(name: str, target, rows: int, dim: int) -> None:
     if not callable(target):
         return
     point = jax.ShapeDtypeStruct((dim,), jnp.result_type(float))
-    shape = eqx.filter_eval_shape(target, point).shape
+    shape = eqx.filter_eval_shape(lambda x: _called(name, target, x), point).shape
     if shape != (rows,) and not (rows == 1 and shape == ()):
         raise ValueError(
             f"`target` of component {name!r} returns shape {shape} at one point, but "

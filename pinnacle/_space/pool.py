@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .._geometry.finite_set import AbstractFiniteSet
-from .._misc import require_integer
+from .._misc import require_instance, require_integer
 from .._sampler.base import AbstractSampler
 from .._types import Points
 from .augmented import AugmentedSpace, Block
@@ -57,6 +57,10 @@ class CandidatePool(eqx.Module):
                 f"`sampler` names {len(self.sampler)} samplers for {len(self.sizes)} "
                 "kinds: give one for all, or one a kind."
             )
+        each = self.sampler if isinstance(self.sampler, tuple) else (self.sampler,)
+        for sampler in each:
+            advice = "give one such as `Uniform()`, or a tuple of one a kind"
+            require_instance("`sampler`", sampler, AbstractSampler, advice)
 
     def offers(self, space: AugmentedSpace) -> tuple[int, ...]:
         """How many candidates of each kind there are, at most; for those that fill the

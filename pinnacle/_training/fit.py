@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray, PyTree
 
-from .._misc import require_integer, require_key
+from .._misc import require_instance, require_integer, require_key
 from .._model import Model
 from .._oracle.base import AbstractOracle
 from .._oracle.labels import (
@@ -34,6 +34,7 @@ from .._results import RESULTS
 from .history import History, columns
 from .layout import choose_layout, empty_layouts
 from .optimiser import AbstractResidualOptimiser, as_residual_optimiser
+from .rows import ResidualRows
 from .steps import PhaseReport, train
 from .trigger import AbstractTrigger, EveryN
 
@@ -174,19 +175,11 @@ def fit(
         )
     require_key(key)
     pipeline.space.check(model)
-    return resume(
-        pipeline,
-        initial_state(pipeline, model, optimiser, key=key, trigger=trigger),
-        optimiser,
-        steps=steps,
-        trigger=trigger,
-        oracle=oracle,
-        pseudo_steps=pseudo_steps,
-        metrics=metrics,
-        report_every=report_every,
-        callbacks=callbacks,
-        throw=throw,
+    state = initial_state(pipeline, model, optimiser, key=key, trigger=trigger)
+    run = _Run(
+        pipeline, optimiser, trigger, state, oracle, pseudo_steps, metrics, callbacks
     )
+    return run.go(steps, report_every, throw)
 
 
 def resume(
@@ -214,12 +207,15 @@ def resume(
     - `state`: `FitResult.state`, possibly from a file.
     - `steps`: how many further steps.
 
-    The others are those of `fit`, and so are the returned value and the errors.
+    The others are those of `fit`, and so are the returned value and the errors; a state
+    of another run is a `ValueError`. The state does not say in which order the kinds
+    were, nor the settings of optimiser and trigger: keep them.
     """
     if not isinstance(state, TrainState):
         raise ValueError(
             f"`state` is {state!r}: give the `state` that `fit` or `resume` returned."
         )
+    _check_state(pipeline, state, optimiser, trigger)
     run = _Run(
         pipeline, optimiser, trigger, state, oracle, pseudo_steps, metrics, callbacks
     )
@@ -256,19 +252,54 @@ def initial_state(
     )
 
 
+def _check_state(pipeline, state: TrainState, optimiser, trigger) -> None:
+    """Raise `ValueError` unless the state has the form that such a run begins with."""
+    begun = initial_state(
+        pipeline, state.model, optimiser, key=state.key, trigger=trigger
+    )
+
+    def compare(given: str, look: Callable[[TrainState], Any], what: str) -> None:
+        had, wanted = look(state), look(begun)
+        if had != wanted:
+            values = f"{had}, not {wanted}" if isinstance(had, int) else "another"
+            raise ValueError(
+                f"`state` does not fit {given}: {what} is {values}. Resume with what "
+                "the state was made with, or begin anew with `fit` and `state.model`."
+            )
+
+    method = "`pipeline`"
+    compare(method, lambda s: s.layouts.shape[1], "its number of kinds")
+    compare(method, lambda s: s.selection.points.x.shape[1], "its dimension")
+    compare(method, lambda s: s.selection.points.label.shape[1], "its rows a point")
+    size = "its `budget` + `experimental_capacity`"
+    compare(method, lambda s: s.selection.points.size, size)
+    compare(method, lambda s: _form(s.selection.retention), "its retention policy")
+    compare("`optimiser`", lambda s: _form(s.optimiser), "its kind of optimiser")
+    compare("`trigger`", lambda s: _form(s.trigger), "its kind of trigger")
+
+
+def _form(tree: PyTree) -> tuple:
+    """Structure and shapes."""
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [getattr(leaf, "shape", ()) for leaf in leaves]
+
+
 def _or_default(trigger: AbstractTrigger | None) -> AbstractTrigger:
-    return EveryN(1000) if trigger is None else trigger
+    trigger = EveryN(1000) if trigger is None else trigger
+    advice = "give one such as `EveryN(1000)`, or None for this one"
+    require_instance("`trigger`", trigger, AbstractTrigger, advice)
+    return trigger
 
 
-_OWN_COLUMNS = ("step", "loss", "loss/", "coefficient/", "seconds_")
+_OWN_COLUMNS = ("step", "loss")
+_OWN_PREFIXES = ("loss/", "coefficient/", "seconds_")
 
 
-def _check_metrics(metrics: Metrics | None, model: Model) -> Callable | None:
+def _check_metrics(metrics: Metrics, state: TrainState, space, optimiser) -> Callable:
     """The compiled metrics, after a look at the names and shapes that they return."""
-    if metrics is None:
-        return None
     compiled = eqx.filter_jit(metrics)
-    values = eqx.filter_eval_shape(compiled, model)
+    values = eqx.filter_eval_shape(compiled, state.model)
+    own = (*_OWN_COLUMNS, *_details(state, space, optimiser))
     if not isinstance(values, Mapping):
         raise ValueError(
             f"`metrics` returns {values!r}: return numbers by name, as a dict."
@@ -278,12 +309,23 @@ def _check_metrics(metrics: Metrics | None, model: Model) -> Callable | None:
             raise ValueError(
                 f"`metrics` returns shape {value.shape} as {name!r}: return one number."
             )
-        if name in _OWN_COLUMNS or name.startswith(_OWN_COLUMNS[2:]):
+        if name in own or name.startswith(_OWN_PREFIXES):
             raise ValueError(
                 f"`metrics` returns {name!r}, which is a column of the history "
                 "already: give it another name."
             )
     return compiled
+
+
+def _details(state: TrainState, space, optimiser: AbstractResidualOptimiser):
+    """The names of what the optimiser reports, by tracing a step on a row a kind."""
+    parameters, rest = state.model.partition()
+    blocks = space.split(state.selection.points, [1] * len(space.components))
+    rows = ResidualRows(space, rest, blocks)
+    _, _, info = eqx.filter_eval_shape(
+        optimiser.step, rows, parameters, state.optimiser
+    )
+    return info.details.keys()
 
 
 class _Stop(Exception):
@@ -320,7 +362,9 @@ class _Run:
             "look 0 steps ahead or more; the paper takes 100",
         )
         self.looks_ahead = looks_at_labels(pipeline)
-        self.metrics = _check_metrics(metrics, state.model)
+        self.metrics = metrics and _check_metrics(
+            metrics, state, pipeline.space, self.optimiser
+        )
         self.why: str | None = None
         self.callbacks = callbacks
         self.seconds = {"training": 0.0, "selecting": 0.0}
