@@ -185,7 +185,8 @@ def _check_normal(normal, domain) -> None:
                 "domain (time is fixed there); use a boundary face, or "
                 "`TimeDerivative`."
             )
-    if hasattr(normal, "bounds") and not _within(domain.bounds, normal.bounds):
+    face = getattr(normal, "bounds", None)
+    if face is not None and not _within(domain.bounds, face):
         raise ValueError(
             f"`normal` is that of {normal!r}, on which not all points of {domain!r} "
             "lie; use the face that they are on."

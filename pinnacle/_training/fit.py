@@ -34,7 +34,6 @@ from .._results import RESULTS
 from .history import History, columns
 from .layout import choose_layout, empty_layouts
 from .optimiser import AbstractResidualOptimiser, as_residual_optimiser
-from .rows import ResidualRows
 from .steps import PhaseReport, train
 from .trigger import AbstractTrigger, EveryN
 
@@ -295,11 +294,12 @@ _OWN_COLUMNS = ("step", "loss")
 _OWN_PREFIXES = ("loss/", "coefficient/", "seconds_")
 
 
-def _check_metrics(metrics: Metrics, state: TrainState, space, optimiser) -> Callable:
+def _check_metrics(metrics: Metrics | None, model: Model) -> Callable | None:
     """The compiled metrics, after a look at the names and shapes that they return."""
+    if metrics is None:
+        return None
     compiled = eqx.filter_jit(metrics)
-    values = eqx.filter_eval_shape(compiled, state.model)
-    own = (*_OWN_COLUMNS, *_details(state, space, optimiser))
+    values = eqx.filter_eval_shape(compiled, model)
     if not isinstance(values, Mapping):
         raise ValueError(
             f"`metrics` returns {values!r}: return numbers by name, as a dict."
@@ -309,23 +309,16 @@ def _check_metrics(metrics: Metrics, state: TrainState, space, optimiser) -> Cal
             raise ValueError(
                 f"`metrics` returns shape {value.shape} as {name!r}: return one number."
             )
-        if name in own or name.startswith(_OWN_PREFIXES):
-            raise ValueError(
-                f"`metrics` returns {name!r}, which is a column of the history "
-                "already: give it another name."
-            )
+        if name in _OWN_COLUMNS or name.startswith(_OWN_PREFIXES):
+            raise _name_taken(name)
     return compiled
 
 
-def _details(state: TrainState, space, optimiser: AbstractResidualOptimiser):
-    """The names of what the optimiser reports, by tracing a step on a row a kind."""
-    parameters, rest = state.model.partition()
-    blocks = space.split(state.selection.points, [1] * len(space.components))
-    rows = ResidualRows(space, rest, blocks)
-    _, _, info = eqx.filter_eval_shape(
-        optimiser.step, rows, parameters, state.optimiser
+def _name_taken(name: str) -> ValueError:
+    return ValueError(
+        f"`metrics` returns {name!r}, which is a column of the history already: give "
+        "it another name."
     )
-    return info.details.keys()
 
 
 class _Stop(Exception):
@@ -362,9 +355,7 @@ class _Run:
             "look 0 steps ahead or more; the paper takes 100",
         )
         self.looks_ahead = looks_at_labels(pipeline)
-        self.metrics = metrics and _check_metrics(
-            metrics, state, pipeline.space, self.optimiser
-        )
+        self.metrics = _check_metrics(metrics, state.model)
         self.why: str | None = None
         self.callbacks = callbacks
         self.seconds = {"training": 0.0, "selecting": 0.0}
@@ -593,15 +584,19 @@ class _Run:
     def _report(self) -> None:
         state, model = self.state, self._answer()
         losses = np.asarray(self.last.loss_by_kind)
+        metrics = _numbers(self.metrics(model) if self.metrics else {})
+        details = _numbers(self.last.info.details)
+        for name in metrics.keys() & details.keys():
+            raise _name_taken(name)
         row = {
             "step": int(state.step),
             "seconds_training": self.seconds["training"],
             "seconds_selecting": self.seconds["selecting"],
             "loss": float(losses.sum()),
             **_by_kind("loss", self.pipeline.space.names, losses),
-            **_numbers(self.metrics(model) if self.metrics else {}),
+            **metrics,
             **_coefficients(model),
-            **_numbers(self.last.info.details),
+            **details,
         }
         self.training_rows.append(row)
         self._call_back(row, None)

@@ -209,7 +209,7 @@ def _dataset(group, name: str, dims: int):
         raise ValueError(f"`{name}` is empty: its shape is {found.shape}")
     if len(found.shape) != dims:
         raise ValueError(f"`{name}` has shape {found.shape}, not {dims} dimensions")
-    if found.dtype.kind not in "fiu":
+    if not np.can_cast(found.dtype, np.float64, "same_kind"):
         raise ValueError(f"`{name}` has entries of type {found.dtype}, not real ones")
     return found
 
