@@ -355,7 +355,6 @@ class OfTheMeasured(AbstractConvergenceCriterion):
 
 def test_measured_candidates_are_compared_with_pseudo_labels():
     """The model's own values, not 0."""
-    of = plotting.embed(
-        pipeline(MEASURED, criterion=OfTheMeasured()), model(), 3, key=jr.key(0)
-    )
+    method = pipeline(MEASURED, criterion=OfTheMeasured(), experimental_capacity=1)
+    of = plotting.embed(method, model(), 3, key=jr.key(0))
     assert (of.score == 0).all()
