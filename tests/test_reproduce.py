@@ -122,25 +122,6 @@ def unit_folder(out, row="uniform", seed=0):
 # What is left
 
 
-def test_functions_traced_within_others_count_once():
-    @jax.jit
-    def inner(x):
-        return jnp.sin(x) @ x
-
-    def outer(x):
-        for i in range(20):
-            x = jax.jit(lambda y, i=i: inner(y) + i)(x)
-        return x
-
-    x = np.ones((3, 3), np.float32)
-    with CompileClock() as clock:
-        begin = time.perf_counter()
-        jax.jit(outer)(x).block_until_ready()
-        elapsed = time.perf_counter() - begin
-    assert 0.5 * elapsed < clock.seconds <= elapsed
-    assert clock.functions == 1
-
-
 def test_another_seed_compiles_nothing(finished):
     _, compiled = finished
     assert compiled == []
@@ -494,6 +475,25 @@ def test_a_run_ends_when_it_has_reached_its_accuracy():
     assert has_reached(config(200), history(errors))
     assert not has_reached(config(200), history(errors[:-1]))
     assert not has_reached(make_config("kdv"), history(errors))
+
+
+def test_functions_traced_within_others_count_once():
+    @jax.jit
+    def inner(x):
+        return jnp.sin(x) @ x
+
+    def outer(x):
+        for i in range(20):
+            x = jax.jit(lambda y, i=i: inner(y) + i)(x)
+        return x
+
+    x = np.ones((3, 3), np.float32)
+    with CompileClock() as clock:
+        begin = time.perf_counter()
+        jax.jit(outer)(x).block_until_ready()
+        elapsed = time.perf_counter() - begin
+    assert 0.5 * elapsed < clock.seconds <= elapsed
+    assert clock.functions == 1
 
 
 def test_time_left():

@@ -13,9 +13,7 @@ from jaxtyping import Bool, Int
 SLOTS = 6
 _MOST = 12  # however many rounds
 _SLACK = 1.2  # rows a layout may have for each live point before a better one is made
-_ROOM = (
-    0.12  # rows for the next rounds in a layout after the first, for each live point
-)
+_ROOM = 0.12  # rows that later layouts keep free, for each live point
 _WIDE = 0.4  # the same for the last layout but one, which has to do for most rounds
 
 
