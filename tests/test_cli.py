@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from pinnacle import RESULTS
 from pinnacle._checkpoint import load
 from pinnacle._training import Progress
-from pinnacle.experiment import cli, run as run_module
+from pinnacle.experiment import cli, lock, run as run_module
 from pinnacle.experiment.cache import cache_folder
 from pinnacle.experiment.catalogue import PRESETS, PROBLEMS
 from pinnacle.experiment.config import from_dict, load_config, make_config
@@ -534,6 +534,22 @@ def test_resume_changes_nothing_in_a_damaged_folder(finished, tmp_path, name, da
     assert result.exit_code == 2, result.output
     assert "error: " in result.output
     assert name in result.output
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("command", ["resume", "overwrite"])
+def test_one_process_at_a_time_in_a_folder(finished, tmp_path, command):
+    out = tmp_path / "copy"
+    shutil.copytree(finished[0], out)
+    before = contents(out)
+    words = {
+        "resume": ("resume", out, "--steps", 5),
+        "overwrite": ("run", "kdv", *UNIFORM, "--out", out, "--overwrite"),
+    }
+    with lock.claim(out):
+        result = pinnacle(*words[command])
+    assert result.exit_code == 2
+    assert "another process works in the folder" in result.output
     assert contents(out) == before
 
 

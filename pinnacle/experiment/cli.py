@@ -30,6 +30,7 @@ from .config import (
     save_config,
 )
 from .folder import RunFolder
+from .lock import claim_or_refuse
 from .methods import ESTIMATORS, METHODS
 from .reached import has_reached
 from .record import Recorder
@@ -177,8 +178,9 @@ def run(
         with precision(settings):
             experiment = _prepare(settings, no_cache)
             folder.create(overwrite)
-            save_config(folder / "config.json", settings, versions=versions())
-            _train(experiment, folder, not no_figures)
+            with claim_or_refuse(folder.path):
+                save_config(folder / "config.json", settings, versions=versions())
+                _train(experiment, folder, not no_figures)
 
 
 @app.command()
@@ -198,7 +200,7 @@ def resume(
         where = RunFolder(folder)
         where.check_has("config.json", "checkpoint.eqx")
         settings = read_config(where / "config.json", edited=False)
-        with precision(settings):
+        with precision(settings), claim_or_refuse(where.path):
             experiment = _prepare(settings, no_cache)
             state = load(where / "checkpoint.eqx", experiment.like())
             settings = _extended(settings, int(state.step), steps)

@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from .lock import require_free
+
 
 # What the readers raise for files that were cut off or changed.
 _DAMAGED = (
@@ -69,7 +71,8 @@ class RunFolder:
         """Make the folder.
 
         Raises `ValueError` if something is there already, unless it is a run and
-        `overwrite` is set: then the files of that run are removed and nothing else.
+        `overwrite` is set and no process works on it: then the files of that run are
+        removed and nothing else.
         """
         path = str(self.path)
         if self.path.exists() and not self.path.is_dir():
@@ -85,6 +88,7 @@ class RunFolder:
                     f"the folder {path!r} is not empty and holds no run that could be "
                     "replaced (no config.json of one): give another --out."
                 )
+            require_free(self.path)
             self._remove()
         self.path.mkdir(parents=True, exist_ok=True)
 

@@ -54,6 +54,30 @@ def claim(
                 break
 
 
+@contextlib.contextmanager
+def claim_or_refuse(folder: pathlib.Path) -> Iterator[None]:
+    """As `claim`, but raises `ValueError` with the way out if somebody owns it."""
+    with contextlib.ExitStack() as owning:
+        try:
+            owning.enter_context(claim(folder))
+        except Taken:
+            raise _busy(folder) from None
+        yield
+
+
+def require_free(folder: pathlib.Path) -> None:
+    """Raise `ValueError` if a living process owns the folder."""
+    if owned(folder):
+        raise _busy(folder)
+
+
+def _busy(folder: pathlib.Path) -> ValueError:
+    return ValueError(
+        f"another process works in the folder {str(folder)!r}: wait for its end, or "
+        "stop it."
+    )
+
+
 def owned(folder: pathlib.Path) -> bool:
     """Whether a living process owns the folder."""
     locks = _locks(folder)

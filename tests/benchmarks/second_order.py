@@ -77,11 +77,14 @@ METHODS = (
     *("uniform", "hammersley", "rad", "causal"),
     *("pinnacle-s", "pinnacle-k", "leverage"),
 )
+REFERENCES = {"nystrom": 300, "sketch": 64}
 OPTIMISERS = ("gauss-newton", "gauss-newton-last", "adam", "lbfgs", "optimistix")
 COLUMNS = ("step", "wall", "cpu", "relative_l2", "mse", "loss")
 
 
-def pipeline(preset: Preset, problem, method: str) -> pn.SelectionPipeline:
+def pipeline(
+    preset: Preset, problem, method: str, estimator: str = "nystrom"
+) -> pn.SelectionPipeline:
     """The selection method by name, drawn afresh every time it is asked."""
     settings = MethodSettings(
         budget=preset.points,
@@ -89,6 +92,8 @@ def pipeline(preset: Preset, problem, method: str) -> pn.SelectionPipeline:
         select_every=1,
         pool=preset.pool,
         pde_share=preset.pde_share,
+        estimator=estimator,
+        references=REFERENCES[estimator],
     )
     if method != "leverage":
         base = "-no-retention" if method.startswith("pinnacle") else ""
@@ -111,7 +116,11 @@ def leverage(preset: Preset, problem) -> pn.SelectionPipeline:
 
 
 class LevenbergMarquardt(pn.AbstractResidualOptimiser):
-    """`optimistix.LevenbergMarquardt`, so many of its steps on each set of points."""
+    """`optimistix.LevenbergMarquardt`, so many of its steps on each set of points.
+
+    Its Jacobian row by row and its solve by Cholesky: both several times faster here
+    than what it does by default (columns, QR of rows + parameters).
+    """
 
     steps: int = 10
 
@@ -119,12 +128,15 @@ class LevenbergMarquardt(pn.AbstractResidualOptimiser):
         return None
 
     def step(self, rows, parameters, state):
+        import lineax as lx
         import optimistix as optx
 
+        cholesky = lx.Normal(lx.Cholesky())
         found = optx.least_squares(
             lambda p, _: rows(p),
-            optx.LevenbergMarquardt(rtol=1e-9, atol=1e-12),
+            optx.LevenbergMarquardt(rtol=1e-9, atol=1e-12, linear_solver=cholesky),
             parameters,
+            options={"jac": "bwd"},
             max_steps=self.steps,
             throw=False,
         )
@@ -199,7 +211,7 @@ def run(name: str, method: str, arguments: argparse.Namespace, seed: int) -> lis
     def train(steps: int, callbacks) -> None:
         begin.update({c: read() for c, read in clock.items()})
         pn.fit(
-            pipeline(preset, problem, method),
+            pipeline(preset, problem, method, arguments.estimator),
             make_model(preset, problem, key=jr.key(seed)),
             make_optimiser(arguments.optimiser, preset, options),
             steps=steps,
@@ -282,6 +294,9 @@ def parse() -> argparse.Namespace:
     common.add_argument("--optimiser", choices=OPTIMISERS, default=OPTIMISERS[0])
     common.add_argument("--points", type=int, help="of a step; default: the preset's")
     common.add_argument("--every", type=int, default=1, help="steps on the same points")
+    common.add_argument(
+        "--estimator", choices=REFERENCES, default="nystrom", help="of PINNACLE's NTK"
+    )
     common.add_argument("--report-every", type=int, default=20)
     for number in ("--damping", "--floor", "--momentum"):
         common.add_argument(number, type=float, help="default: the preset's")
