@@ -30,19 +30,30 @@ from pinnacle import (
     AbstractSampler,
     AbstractSelector,
     AugmentedSpace,
+    ByKind,
     CandidatePool,
+    Causal,
     Component,
+    Constant,
     ConvergenceDegree,
+    Either,
+    EveryN,
     Exact,
+    GradientNorm,
     Greedy,
     KeepAll,
     KeepBest,
     KeepNone,
     KMeansPlusPlus,
+    MixedWithUniform,
     Model,
+    NoCross,
     Nystrom,
+    PerKindQuota,
+    Pointwise,
     RandomRetention,
     Sampling,
+    Tempered,
     Uniform,
     pinnacle_k,
     select_points,
@@ -127,6 +138,7 @@ def test_static_mistakes(changes, message, no_type_checks):
         ({"budget": "a"}, "`budget` is 'a'"),
         ({"budget": 12.5}, "`budget` is 12.5"),
         ({"new": 2.5}, "`new` is 2.5"),
+        ({"space": 3}, "`space` is 3: give the space"),
         ({"new": 13}, "`new` must be at most the budget of 12"),
         (
             {"space": MEASURED, "experimental_capacity": 0},
@@ -137,6 +149,24 @@ def test_static_mistakes(changes, message, no_type_checks):
 def test_mistakes_of_the_paper_methods(changes, message, no_type_checks):
     with pytest.raises(ValueError, match=message):
         pinnacle_k(**{"space": TRANSPORT, "budget": 12, **changes}).init()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Pointwise(GradientNorm), "`criterion` is the class GradientNorm"),
+        (lambda: Tempered("rad", 2), "`criterion` is 'rad': give one such as"),
+        (lambda: MixedWithUniform(None), "`criterion` is None"),
+        (lambda: Causal(1.0), "`criterion` is 1.0"),
+        (lambda: ByKind((Constant(), Constant)), r"`criteria\[1\]` is the class Const"),
+        (lambda: PerKindQuota(Greedy), "`selector` is the class Greedy itself"),
+        (lambda: NoCross("nystrom"), "`estimator` is 'nystrom'"),
+        (lambda: Either(EveryN(5), 100), "`second` is 100: .* `AbstractTrigger`"),
+    ],
+)
+def test_mistakes_of_parts_inside_of_parts(make, message, no_type_checks):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def test_mistakes_of_a_round(paper, no_type_checks):

@@ -1,10 +1,12 @@
 """How much a point, or a set of points, is worth."""
 
 import abc
+from typing import Any
 
 import equinox as eqx
 from jaxtyping import Array, Float
 
+from .._misc import require_instance
 from .._types import PoolInfo
 
 
@@ -27,3 +29,9 @@ class AbstractConvergenceCriterion(eqx.Module):
         φ(z), one row a candidate: shape `(n, q)` with any q ≥ 1, so a plain score s is
         `jnp.sqrt(s)[:, None]`. Rows that are not finite are never chosen.
         """
+
+
+def require_criterion(name: str, value: Any) -> None:
+    """Raise `ValueError` for an argument that is no criterion."""
+    advice = "give one such as `ConvergenceDegree()`"
+    require_instance(f"`{name}`", value, AbstractConvergenceCriterion, advice)

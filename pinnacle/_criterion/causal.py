@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float
 from .._misc import as_number, require_number
 from .._types import PoolInfo
 from ._pool import by_kind
-from .base import AbstractConvergenceCriterion
+from .base import AbstractConvergenceCriterion, require_criterion
 from .residual import row_norm
 
 
@@ -47,6 +47,7 @@ class Causal(AbstractConvergenceCriterion):
     strength: Float[Array, ""] = eqx.field(converter=as_number, default=100.0)
 
     def __check_init__(self):
+        require_criterion("criterion", self.criterion)
         require_number("strength", self.strength, lambda e: e >= 0, "a number ≥ 0")
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from .._misc import as_number, require_number
 from .._types import PoolInfo
 from ._pool import by_kind, with_pool
-from .base import AbstractConvergenceCriterion
+from .base import AbstractConvergenceCriterion, require_criterion
 from .residual import row_norm
 
 
@@ -30,6 +30,7 @@ class MixedWithUniform(AbstractConvergenceCriterion):
     uniform: Float[Array, ""] = eqx.field(converter=as_number, default=0.2)
 
     def __check_init__(self):
+        require_criterion("criterion", self.criterion)
         require_number(
             "uniform", self.uniform, lambda u: (u >= 0) & (u <= 1), "a share in [0, 1]"
         )

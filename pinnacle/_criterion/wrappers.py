@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from .._misc import as_number, require_number
 from .._types import PoolInfo
 from ._pool import with_pool
-from .base import AbstractConvergenceCriterion
+from .base import AbstractConvergenceCriterion, require_criterion
 from .residual import row_norm
 
 
@@ -22,6 +22,9 @@ class Pointwise(AbstractConvergenceCriterion):
     """
 
     criterion: AbstractConvergenceCriterion
+
+    def __check_init__(self):
+        require_criterion("criterion", self.criterion)
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
         return row_norm(self.criterion(info))[:, None]
@@ -43,6 +46,7 @@ class Tempered(AbstractConvergenceCriterion):
     temperature: Float[Array, ""] = eqx.field(converter=as_number)
 
     def __check_init__(self):
+        require_criterion("criterion", self.criterion)
         require_number("temperature", self.temperature, lambda t: t > 0, "a number > 0")
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
@@ -77,6 +81,8 @@ class ByKind(AbstractConvergenceCriterion):
                 "`criteria` must name one criterion a kind, got none. Use `Constant()` "
                 "for kinds that are to be chosen uniformly."
             )
+        for number, criterion in enumerate(self.criteria):
+            require_criterion(f"criteria[{number}]", criterion)
 
     def __call__(self, info: PoolInfo) -> Float[Array, "n q"]:
         embeddings = []

@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray, PyTree
 
+from .._misc import require_instance
 from .._model import Model
 from .._space.augmented import AugmentedSpace, Block
 from .._types import NTKSpectrum
@@ -21,6 +22,10 @@ class NoCross(AbstractNTKEstimator):
     """
 
     estimator: AbstractNTKEstimator
+
+    def __check_init__(self):
+        advice = "give one such as `Nystrom()`"
+        require_instance("`estimator`", self.estimator, AbstractNTKEstimator, advice)
 
     def basis(
         self,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from .._misc import require_integer
+from .._misc import require_instance, require_integer
 from .._model import Model
 from .._ntk.jacobian import Rows
 from .._sampler.uniform import Uniform
@@ -123,6 +123,11 @@ class Either(AbstractTrigger):
 
     first: AbstractTrigger
     second: AbstractTrigger
+
+    def __check_init__(self):
+        for name in ("first", "second"):
+            advice = "give one such as `EveryN(1000)`"
+            require_instance(f"`{name}`", getattr(self, name), AbstractTrigger, advice)
 
     def init(self, space, model, *, key):
         a, b = jax.random.split(key)
