@@ -1,5 +1,6 @@
 """Loss, layouts, the training loop and how runs end."""
 
+import dataclasses
 import inspect
 import logging
 import math
@@ -41,6 +42,7 @@ from pinnacle import (
     EveryN,
     GaussNewton,
     Greedy,
+    History,
     Interval,
     Model,
     NTKDrift,
@@ -384,6 +386,17 @@ def test_going_on_with_the_drift_trigger():
     assert (rounds["step"] % 5 == 0).all()
     fired = rounds["drift"][1:][np.diff(rounds["step"]) < 20]
     assert (fired >= 0.02).all()
+
+
+def test_a_result_prints_as_one_line(thirty):
+    loss, last = thirty.history.training["loss"][-1], thirty.history.last()
+    assert last["step"] == 30
+    assert last["loss"] == loss
+    assert repr(thirty) == f"FitResult(step=30, loss={loss:.4g}, successful)"
+    assert repr(thirty.history).startswith("History(3 reports of step, ")
+    early = dataclasses.replace(thirty, message="why", history=History({}, {}, []))
+    assert repr(early) == "FitResult(step=30, ended early: why)"
+    assert early.history.last() == {}
 
 
 def test_one_step():

@@ -99,6 +99,16 @@ class FitResult:
     result: RESULTS
     message: str = ""
 
+    def __repr__(self) -> str:
+        numbers = [
+            f"{name}={value:.4g}"
+            for name, value in self.history.last().items()
+            if name != "step" and not name.startswith(("seconds_", "loss/"))
+        ]
+        ended = f"ended early: {self.message}" if self.message else "successful"
+        about = [f"step={int(self.state.step)}", *numbers, ended]
+        return f"FitResult({', '.join(about)})"
+
 
 class TrainingError(RuntimeError):
     """A run that ended early; `error.fit` holds what it had (a `FitResult`)."""

@@ -27,6 +27,15 @@ class History:
     rounds: Mapping[str, np.ndarray]
     points: Sequence[Points]
 
+    def __repr__(self) -> str:
+        reports, rounds = (len(t.get("step", ())) for t in (self.training, self.rounds))
+        names = ", ".join(self.training)
+        return f"History({reports} reports of {names}; {rounds} rounds)"
+
+    def last(self) -> dict[str, float | int]:
+        """The newest row of `training`; empty before the first report."""
+        return {name: values[-1].item() for name, values in self.training.items()}
+
     def __add__(self, later: "History") -> "History":
         """This history followed by that of the run that went on; so do its clocks."""
         clocks = {
