@@ -106,7 +106,11 @@ def rows_of(net, layout, chosen, where=None):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("shape", [(7, 12), (12, 7)], ids=["dual", "primal"])
+@pytest.mark.parametrize(
+    "shape",
+    [(7, 12), (12, 7), (411, 900), (900, 411)],
+    ids=["dual", "primal", "dual, in blocks", "primal, in blocks"],
+)
 def test_one_undamped_step_solves_linear_least_squares(shape):
     A, b, start = problem(*shape, key=jr.key(0))
     optimiser = pn.GaussNewton(damping=0.0, floor=0.0)

@@ -74,7 +74,7 @@ class Dense(AbstractLinearised):
 
     def __init__(self, J: Float[Array, "rows P"], dual: bool):
         self.J = J
-        self.G = J @ J.T if dual else J.T @ J
+        self.G = _gram(J if dual else J.T)
         self.dual = dual
 
     def forward(self, v):
@@ -100,6 +100,20 @@ class Dense(AbstractLinearised):
             return solution.value
 
         return solve
+
+
+_WHOLE = 400  # rows up to which halving a product saves nothing
+
+
+def _gram(A: Float[Array, "k n"]) -> Float[Array, "k k"]:
+    """AAᵀ. XLA's product does not know that it is symmetric: of many rows the blocks
+    above the diagonal are copied, which saves nearly half."""
+    k = A.shape[0]
+    if k <= _WHOLE:
+        return A @ A.T
+    upper, lower = A[: k // 2], A[k // 2 :]
+    corner = lower @ upper.T
+    return jnp.block([[_gram(upper), corner.T], [corner, _gram(lower)]])
 
 
 class MatrixFree(AbstractLinearised):
