@@ -198,7 +198,7 @@ def test_errors_show_the_median_of_the_seeds_that_have_a_value():
     figure.canvas.draw()
 
 
-@pytest.mark.parametrize(("spread", "scale"), [(5, "log"), (7, "linear")])
+@pytest.mark.parametrize(("spread", "scale"), [(5.0, "log"), (7.0, "linear")])
 def test_courses_of_very_different_lengths_share_a_logarithmic_axis(spread, scale):
     figure = plotting.errors(_courses(), spread=spread)  # one ends at 30, one at 5
     assert figure.axes[0].get_xscale() == scale
