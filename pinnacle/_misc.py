@@ -79,6 +79,11 @@ def require_instance(what: str, value: Any, kind: type, advice: str) -> None:
         )
 
 
+def require_part(name: str, value: Any, kind: type, example: str) -> None:
+    """Raise `ValueError` for an argument that is no instance of `kind`."""
+    require_instance(f"`{name}`", value, kind, f"give one such as `{example}`")
+
+
 def as_real(said: str, value: Any, advice: str) -> Array:
     """An array; raises `ValueError`, which begins with `said`, for what holds no real
     numbers."""

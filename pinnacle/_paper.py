@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ._criterion import AbstractConvergenceCriterion, ConvergenceDegree
-from ._misc import require_instance, require_integer
+from ._misc import require_integer, require_part
 from ._ntk import AbstractNTKEstimator, Nystrom
 from ._pipeline import SelectionPipeline
 from ._retention import AbstractRetentionPolicy, RandomRetention
@@ -62,8 +62,7 @@ def _compose(
     retention: AbstractRetentionPolicy | None = None,
     **sizes: int,
 ) -> SelectionPipeline:
-    advice = "give the space, `AugmentedSpace([...])`"
-    require_instance("`space`", space, AugmentedSpace, advice)
+    require_part("space", space, AugmentedSpace, "AugmentedSpace([...])")
     require_integer("budget", budget, 1, "give a number of collocation points")
     if isinstance(pool, CandidatePool):
         raise ValueError(

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
 
 from ._criterion.base import AbstractConvergenceCriterion
-from ._misc import depends_on, require_instance, require_integer, require_key
+from ._misc import depends_on, require_integer, require_key, require_part
 from ._model import Model
 from ._ntk.base import AbstractNTKEstimator
 from ._ntk.jacobian import Rows
@@ -95,8 +95,7 @@ class SelectionPipeline(eqx.Module):
 
     def __check_init__(self):
         for name, (kind, example) in _PARTS.items():
-            advice = f"give one such as `{example}`"
-            require_instance(f"`{name}`", getattr(self, name), kind, advice)
+            require_part(name, getattr(self, name), kind, example)
         _check_sizes(self)
 
     @property

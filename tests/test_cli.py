@@ -553,6 +553,30 @@ def test_one_process_at_a_time_in_a_folder(finished, tmp_path, command):
     assert contents(out) == before
 
 
+def test_a_run_owns_its_folder(tmp_path, monkeypatch):
+    out, seen = tmp_path / "run", []
+
+    def train(*arguments):
+        del arguments
+        seen.append(lock.owned(out))
+        seen.append(pinnacle("run", "kdv", *UNIFORM, "--out", out).output)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "train", train)
+    pinnacle("run", "kdv", *UNIFORM, "--out", out)
+    owned, said = seen
+    assert owned
+    assert f"(number {os.getpid()} on " in said.replace("\n", " ")
+    assert not lock.owned(out)
+
+
+def test_a_lock_alone_is_no_run(tmp_path):
+    (tmp_path / "lock.0").touch()  # its maker was killed before it wrote
+    os.utime(tmp_path / "lock.0", (0, 0))
+    result = pinnacle("run", "kdv", *UNIFORM, "--out", tmp_path, "--no-figures")
+    assert result.exit_code == 0, result.output
+
+
 def test_analyse_of_a_damaged_folder(finished, tmp_path):
     shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
     (tmp_path / "stages.npz").write_bytes(b"")

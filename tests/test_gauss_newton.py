@@ -10,6 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 import pinnacle as pn
 from pinnacle import nn
+from pinnacle._training import linearised
 from pinnacle._training.loss import residual_rows
 from pinnacle._training.rows import jacobian
 
@@ -102,15 +103,19 @@ def rows_of(net, layout, chosen, where=None):
     return pn.ResidualRows(where, rest, split(where, chosen, layout)), parameters
 
 
+@pytest.mark.parametrize("whole", [1, 3, 12])
+def test_the_gram_matrix_in_blocks(whole, monkeypatch):
+    monkeypatch.setattr(linearised, "_WHOLE", whole)
+    A = np.random.default_rng(0).integers(-9, 9, (13, 5)).astype(float)
+    G = np.asarray(linearised._gram(jnp.asarray(A)))
+    np.testing.assert_array_equal(G, A @ A.T)
+
+
 # Linear problems: closed forms ------------------------------------------------------
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize(
-    "shape",
-    [(7, 12), (12, 7), (411, 900), (900, 411)],
-    ids=["dual", "primal", "dual, in blocks", "primal, in blocks"],
-)
+@pytest.mark.parametrize("shape", [(7, 12), (12, 7)], ids=["dual", "primal"])
 def test_one_undamped_step_solves_linear_least_squares(shape):
     A, b, start = problem(*shape, key=jr.key(0))
     optimiser = pn.GaussNewton(damping=0.0, floor=0.0)

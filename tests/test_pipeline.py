@@ -138,7 +138,7 @@ def test_static_mistakes(changes, message, no_type_checks):
         ({"budget": "a"}, "`budget` is 'a'"),
         ({"budget": 12.5}, "`budget` is 12.5"),
         ({"new": 2.5}, "`new` is 2.5"),
-        ({"space": 3}, "`space` is 3: give the space"),
+        ({"space": 3}, "`space` is 3: give one such as `Augmented"),
         ({"new": 13}, "`new` must be at most the budget of 12"),
         (
             {"space": MEASURED, "experimental_capacity": 0},
@@ -159,6 +159,7 @@ def test_mistakes_of_the_paper_methods(changes, message, no_type_checks):
         (lambda: MixedWithUniform(None), "`criterion` is None"),
         (lambda: Causal(1.0), "`criterion` is 1.0"),
         (lambda: ByKind((Constant(), Constant)), r"`criteria\[1\]` is the class Const"),
+        (lambda: ByKind(Constant()), r"`criteria` is Constant\(\): give one criterion"),
         (lambda: PerKindQuota(Greedy), "`selector` is the class Greedy itself"),
         (lambda: NoCross("nystrom"), "`estimator` is 'nystrom'"),
         (lambda: Either(EveryN(5), 100), "`second` is 100: .* `AbstractTrigger`"),

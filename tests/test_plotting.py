@@ -198,11 +198,13 @@ def test_errors_show_the_median_of_the_seeds_that_have_a_value():
     figure.canvas.draw()
 
 
-@pytest.mark.parametrize(("spread", "scale"), [(5.0, "log"), (7.0, "linear")])
-def test_courses_of_very_different_lengths_share_a_logarithmic_axis(spread, scale):
-    figure = plotting.errors(_courses(), spread=spread)  # one ends at 30, one at 5
-    assert figure.axes[0].get_xscale() == scale
-    assert figure.axes[0].get_xlim()[1] >= 30
+@pytest.mark.parametrize("empty", [False, True])
+def test_errors_over_a_logarithmic_axis(empty):
+    none = {"failed": (np.zeros(0), np.zeros((3, 0)))} if empty else {}
+    figure = plotting.errors({**_courses(), **none}, log_x=True)
+    (axis,) = figure.axes
+    assert axis.get_xscale() == "log"
+    assert axis.get_xlim() == (5 / 30, 30)
     figure.canvas.draw()
 
 

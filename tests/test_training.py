@@ -394,8 +394,13 @@ def test_a_result_prints_as_one_line(thirty):
     assert last["loss"] == loss
     assert repr(thirty) == f"FitResult(step=30, loss={loss:.4g}, successful)"
     assert repr(thirty.history).startswith("History(3 reports of step, ")
-    early = dataclasses.replace(thirty, message="why", history=History({}, {}, []))
-    assert repr(early) == "FitResult(step=30, ended early: why)"
+    early = dataclasses.replace(
+        thirty,
+        history=History({}, {}, []),
+        result=RESULTS.oracle_failed,
+        message="a\nlong story",
+    )
+    assert repr(early) == "FitResult(ended early at step 30: a long story)"
     assert early.history.last() == {}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from .._misc import require_instance
+from .._misc import require_part
 from .._types import PoolInfo
 
 
@@ -33,5 +33,4 @@ class AbstractConvergenceCriterion(eqx.Module):
 
 def require_criterion(name: str, value: Any) -> None:
     """Raise `ValueError` for an argument that is no criterion."""
-    advice = "give one such as `ConvergenceDegree()`"
-    require_instance(f"`{name}`", value, AbstractConvergenceCriterion, advice)
+    require_part(name, value, AbstractConvergenceCriterion, "ConvergenceDegree()")

@@ -1,12 +1,14 @@
 """Criteria made of other criteria."""
 
 import dataclasses
+from collections.abc import Iterable
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._misc import as_number, require_number
+from .._misc import as_number, require_instance, require_number
 from .._types import PoolInfo
 from ._pool import with_pool
 from .base import AbstractConvergenceCriterion, require_criterion
@@ -61,6 +63,13 @@ class Tempered(AbstractConvergenceCriterion):
         return direction * length[:, None]
 
 
+def _as_tuple(criteria: Any) -> tuple:
+    require_instance(
+        "`criteria`", criteria, Iterable, "give one criterion a kind in a list"
+    )
+    return tuple(criteria)
+
+
 class ByKind(AbstractConvergenceCriterion):
     """One criterion for each kind, for instance RAD for the PDE and uniform elsewhere.
 
@@ -73,7 +82,7 @@ class ByKind(AbstractConvergenceCriterion):
     - `criteria`: the criterion of each kind, in component order.
     """
 
-    criteria: tuple[AbstractConvergenceCriterion, ...] = eqx.field(converter=tuple)
+    criteria: tuple[AbstractConvergenceCriterion, ...] = eqx.field(converter=_as_tuple)
 
     def __check_init__(self):
         if not self.criteria:

@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray, PyTree
 
-from .._misc import require_instance
+from .._misc import require_part
 from .._model import Model
 from .._space.augmented import AugmentedSpace, Block
 from .._types import NTKSpectrum
@@ -24,8 +24,7 @@ class NoCross(AbstractNTKEstimator):
     estimator: AbstractNTKEstimator
 
     def __check_init__(self):
-        advice = "give one such as `Nystrom()`"
-        require_instance("`estimator`", self.estimator, AbstractNTKEstimator, advice)
+        require_part("estimator", self.estimator, AbstractNTKEstimator, "Nystrom()")
 
     def basis(
         self,

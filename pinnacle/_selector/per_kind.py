@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
-from .._misc import as_number_or_none, require_instance, require_number
+from .._misc import as_number_or_none, require_number, require_part
 from .._types import Candidates, Selection
 from ._budget import Budget, count_by, eligible, group_of_kind, rank_under_budget
 from .base import AbstractSelector
@@ -37,8 +37,7 @@ class PerKindQuota(AbstractSelector):
     )
 
     def __check_init__(self):
-        advice = "give one such as `KMeansPlusPlus()`"
-        require_instance("`selector`", self.selector, AbstractSelector, advice)
+        require_part("selector", self.selector, AbstractSelector, "KMeansPlusPlus()")
         require_number(
             "shares",
             self.shares,

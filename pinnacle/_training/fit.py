@@ -100,14 +100,17 @@ class FitResult:
     message: str = ""
 
     def __repr__(self) -> str:
+        """How it ended, and the numbers of the last report."""
         numbers = [
             f"{name}={value:.4g}"
             for name, value in self.history.last().items()
-            if name != "step" and not name.startswith(("seconds_", "loss/"))
+            if not name.startswith(("seconds_", "loss/"))
         ]
-        ended = f"ended early: {self.message}" if self.message else "successful"
-        about = [f"step={int(self.state.step)}", *numbers, ended]
-        return f"FitResult({', '.join(about)})"
+        ended = "successful"
+        if self.result != RESULTS.successful:
+            why = " ".join(self.message.split())
+            ended = f"ended early at step {int(self.state.step)}: {why}"
+        return f"FitResult({', '.join([*numbers, ended])})"
 
 
 class TrainingError(RuntimeError):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from .._misc import require_instance, require_integer
+from .._misc import require_integer, require_part
 from .._model import Model
 from .._ntk.jacobian import Rows
 from .._sampler.uniform import Uniform
@@ -126,8 +126,8 @@ class Either(AbstractTrigger):
 
     def __check_init__(self):
         for name in ("first", "second"):
-            advice = "give one such as `EveryN(1000)`"
-            require_instance(f"`{name}`", getattr(self, name), AbstractTrigger, advice)
+            part = getattr(self, name)
+            require_part(name, part, AbstractTrigger, "EveryN(1000)")
 
     def init(self, space, model, *, key):
         a, b = jax.random.split(key)

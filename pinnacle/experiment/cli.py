@@ -177,8 +177,8 @@ def run(
         folder = RunFolder(out or _default_folder(settings))
         with precision(settings):
             experiment = _prepare(settings, no_cache)
-            folder.create(overwrite)
             with claim_or_refuse(folder.path):
+                folder.create(overwrite)
                 save_config(folder / "config.json", settings, versions=versions())
                 _train(experiment, folder, not no_figures)
 
@@ -199,13 +199,14 @@ def resume(
     with _status():
         where = RunFolder(folder)
         where.check_has("config.json", "checkpoint.eqx")
-        settings = read_config(where / "config.json", edited=False)
-        with precision(settings), claim_or_refuse(where.path):
-            experiment = _prepare(settings, no_cache)
-            state = load(where / "checkpoint.eqx", experiment.like())
-            settings = _extended(settings, int(state.step), steps)
-            experiment = dataclasses.replace(experiment, config=settings)
-            _train(experiment, where, not no_figures, state)
+        with claim_or_refuse(where.path):
+            settings = read_config(where / "config.json", edited=False)
+            with precision(settings):
+                experiment = _prepare(settings, no_cache)
+                state = load(where / "checkpoint.eqx", experiment.like())
+                settings = _extended(settings, int(state.step), steps)
+                experiment = dataclasses.replace(experiment, config=settings)
+                _train(experiment, where, not no_figures, state)
 
 
 @app.command()

@@ -19,6 +19,7 @@ from .tables import Finished, Rows, counts_over_time, percentile
 
 _WORDS = {"mse": "mean squared error", "relative_l2": "relative $L_2$ error"}
 _MOST = 12  # rows shown in one figure; the best ones if there are more
+_APART = 5.0  # times as long as the shortest: seconds are drawn logarithmically
 _ROUNDS = 4  # shown of each row in the figure of the dynamics
 
 
@@ -86,9 +87,11 @@ def _curves(rows: Rows, about: Mapping[str, Any]) -> dict[str, Figure]:
         label: (_seconds(rows[label]), values) for label, (_, values) in by_step.items()
     }
     line = {"quantity": words, "threshold": threshold}
+    ends = [seconds[-1] for seconds, _ in by_time.values() if len(seconds)]
+    apart = bool(ends) and max(ends) > _APART * min(ends) > 0
     return {
         "errors": plotting.errors(by_step, **line),
-        "errors-time": plotting.errors(by_time, x="seconds", **line),
+        "errors-time": plotting.errors(by_time, x="seconds", log_x=apart, **line),
     }
 
 

@@ -10,6 +10,7 @@
 | `checkpoint.eqx`, `model.eqx` | the last state, the last model |
 | `summary.json` | how it ended |
 | `figures/` | PNG files |
+| `lock.N` | which process works on it |
 """
 
 import csv
@@ -25,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from .lock import require_free
+from .lock import is_lock
 
 
 # What the readers raise for files that were cut off or changed.
@@ -68,16 +69,14 @@ class RunFolder:
         return self.path / name
 
     def create(self, overwrite: bool) -> None:
-        """Make the folder.
+        """Make the folder, which the caller has claimed.
 
         Raises `ValueError` if something is there already, unless it is a run and
-        `overwrite` is set and no process works on it: then the files of that run are
-        removed and nothing else.
+        `overwrite` is set: then the files of that run are removed and nothing else.
         """
         path = str(self.path)
-        if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"{path!r} is not a folder: give another --out.")
-        if self.path.is_dir() and any(self.path.iterdir()):
+        self.path.mkdir(parents=True, exist_ok=True)
+        if any(not is_lock(entry) for entry in self.path.iterdir()):
             if not overwrite:
                 raise ValueError(
                     f"the folder {path!r} exists: give another --out, or --overwrite "
@@ -88,9 +87,7 @@ class RunFolder:
                     f"the folder {path!r} is not empty and holds no run that could be "
                     "replaced (no config.json of one): give another --out."
                 )
-            require_free(self.path)
             self._remove()
-        self.path.mkdir(parents=True, exist_ok=True)
 
     def check_has(self, *names: str) -> None:
         """Raise `ValueError` unless the folder is there, with files of these names."""

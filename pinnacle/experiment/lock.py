@@ -56,26 +56,29 @@ def claim(
 
 @contextlib.contextmanager
 def claim_or_refuse(folder: pathlib.Path) -> Iterator[None]:
-    """As `claim`, but raises `ValueError` with the way out if somebody owns it."""
+    """As `claim`, for somebody who named the folder: raises `ValueError` with the way
+    out if it is none, or if a living process owns it."""
+    path = str(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{path!r} is not a folder: give another --out.")
     with contextlib.ExitStack() as owning:
         try:
             owning.enter_context(claim(folder))
         except Taken:
-            raise _busy(folder) from None
+            raise ValueError(
+                f"another process works in the folder {path!r}{_owner(folder)}: wait "
+                "for its end, or stop it. If its machine is gone, it counts as dead "
+                "after ten minutes of silence."
+            ) from None
         yield
 
 
-def require_free(folder: pathlib.Path) -> None:
-    """Raise `ValueError` if a living process owns the folder."""
-    if owned(folder):
-        raise _busy(folder)
-
-
-def _busy(folder: pathlib.Path) -> ValueError:
-    return ValueError(
-        f"another process works in the folder {str(folder)!r}: wait for its end, or "
-        "stop it."
-    )
+def _owner(folder: pathlib.Path) -> str:
+    try:
+        owner = json.loads(_locks(folder)[-1].read_text())
+        return f" (number {owner['pid']} on {owner['host']!r})"
+    except (IndexError, OSError, ValueError, KeyError):
+        return ""  # gone in the meantime, or not yet written
 
 
 def owned(folder: pathlib.Path) -> bool:
@@ -106,9 +109,12 @@ def _live(lock: pathlib.Path, stopped: threading.Event, beat) -> None:
         beat()
 
 
+def is_lock(path: pathlib.Path) -> bool:
+    return path.stem == "lock" and path.suffix[1:].isdigit()
+
+
 def _locks(folder: pathlib.Path) -> list[pathlib.Path]:
-    found = [p for p in folder.glob("lock.*") if p.suffix[1:].isdigit()]
-    return sorted(found, key=_number)
+    return sorted(filter(is_lock, folder.glob("lock.*")), key=_number)
 
 
 def _number(lock: pathlib.Path) -> int:

@@ -36,7 +36,7 @@ def errors(
     truth: float | None = None,
     threshold: float | None = None,
     log: bool = True,
-    spread: float = 5.0,
+    log_x: bool = False,
 ) -> Figure:
     """A number over the steps, or over time: the median of the seeds, and a band from
     the 20th to the 80th percentile (the paper's error plots).
@@ -47,9 +47,8 @@ def errors(
     - `quantity`, `x`: labels of the axes.
     - `truth`, `threshold`: where a black and a dotted line show the true value, and one
       that is to be reached.
-    - `log`: whether the axis of the values is logarithmic.
-    - `spread`: the axis of the steps is, too, if the longest course is more than so
-      many times as long as the shortest.
+    - `log`, `log_x`: whether the axis of the values, and of the steps, is logarithmic;
+      of the steps it begins at a thirtieth of the shortest course.
     """
     figure, axes = new_figure(1, 1, 7.4, 3.8)
     axis = axes[0, 0]
@@ -65,8 +64,8 @@ def errors(
     if threshold is not None:
         axis.axhline(threshold, color="0.3", linestyle=":", linewidth=1.0, zorder=0)
     axis.set(xlabel=x, ylabel=quantity, yscale="log" if log else "linear")
-    ends = [steps[-1] for steps, _ in courses.values()]
-    if max(ends) > spread * min(ends) > 0:
+    ends = [steps[-1] for steps, _ in courses.values() if len(steps)]
+    if log_x and min(ends, default=0) > 0:
         axis.set(xscale="log", xlim=(min(ends) / 30, max(ends)))
     axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
