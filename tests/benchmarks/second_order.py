@@ -5,7 +5,8 @@ One run prints its course:
     python tests/benchmarks/second_order.py run kdv uniform --seconds 60
 
 A table runs every (problem, method, seed) that its folder does not hold yet, writes one
-CSV file a run, and prints medians in Markdown; it can be stopped and started again:
+CSV file a run, and prints medians in Markdown; it can be stopped and started again.
+Runs with other options (`--seconds`, `--every`, …) need a folder of their own:
 
     python tests/benchmarks/second_order.py table results/ --seeds 5
 
@@ -189,7 +190,7 @@ def run(name: str, method: str, arguments: argparse.Namespace, seed: int) -> lis
         if progress.selection is not None:
             return False
         times = {c: read() - begin[c] - compiling.seconds for c, read in clock.items()}
-        rows.append({**progress.row, **times})
+        rows.append({**progress.row, **times, "compiling": compiling.seconds})
         if not arguments.quiet:
             print("  ".join(f"{k} {rows[-1][k]:.4g}" for k in COLUMNS), flush=True)
         return times[arguments.clock] > arguments.seconds
@@ -282,7 +283,7 @@ def parse() -> argparse.Namespace:
     common.add_argument("--points", type=int, help="of a step; default: the preset's")
     common.add_argument("--every", type=int, default=1, help="steps on the same points")
     common.add_argument(
-        "--estimator", choices=REFERENCES, default="nystrom", help="of PINNACLE's NTK"
+        "--estimator", choices=REFERENCES, default="nystrom", help="of the NTK"
     )
     common.add_argument("--report-every", type=int, default=20)
     for number in ("--damping", "--floor", "--momentum"):

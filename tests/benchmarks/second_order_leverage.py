@@ -3,12 +3,12 @@
     python tests/benchmarks/second_order_leverage.py kdv-periodic uniform
     python tests/benchmarks/second_order_leverage.py advection-30 causal
 
-A run of `second_order.py` is stopped at some steps; there the scores
-ℓ(z) = [Θ(Θ + μI)⁻¹]_zz of its whole pool are computed from all eigenpairs of Θ. Printed
-are Σℓ, the number of directions that the damping leaves free, and for the PDE points
-the coefficient of variation of ℓ and its maximum over its mean. If all are alike,
-uniform points are leverage points. The last number is the share of ‖R‖² that lies in
-the free directions.
+At some steps of a run of `second_order.py`, the scores ℓ(z) = [Θ(Θ + μI)⁻¹]_zz of a
+uniform pool are computed from all eigenpairs of Θ at the iterate. Printed are Σℓ, the
+number of directions that the damping leaves free, and for the PDE points the
+coefficient of variation of ℓ and its maximum over its mean. If all are alike, uniform
+points are leverage points. The last number is the share of ‖R‖² in the free directions.
+The error is that of the average of the iterates.
 """
 
 import argparse
@@ -32,17 +32,21 @@ def rows(space, model, blocks):
     return these.stacked(blocks), these.residual(blocks)
 
 
-def show(space, pool: pn.CandidatePool, model: pn.Model, damping: float) -> str:
+def spectrum(space, pool: pn.CandidatePool, model: pn.Model):
+    """λ, V and R of the pool with rows scaled as in the loss, and each row's kind."""
     blocks = pool.draw(space, model.dtype, key=jr.key(5))
     kind = np.repeat(np.arange(len(blocks)), [block.size for block in blocks])
     weight = 1 / np.sqrt(np.bincount(kind)[kind])
     J, R = (np.asarray(values) for values in rows(space, model, blocks))
-    J, R = J * weight[:, None], R[:, 0] * weight
+    J, R = J * weight[:, None], R[:, 0] * weight  # of one row a point
     eigenvalues, V = np.linalg.eigh(J @ J.T)
-    eigenvalues = np.maximum(eigenvalues, 0)
+    return np.maximum(eigenvalues, 0), V, R, kind
+
+
+def show(eigenvalues, V, R, kind, damping: float) -> str:
     free = eigenvalues / (eigenvalues + damping * eigenvalues[-1])
     score = V**2 @ free
-    pde = score[kind == 0]
+    pde = score[kind == 0]  # the first kind of every preset
     share = np.sum(free * (V.T @ R) ** 2) / np.sum(R**2)
     return (
         f"μ/λ {damping:.0e}: Σℓ {free.sum():.0f} of {len(R)}, of the PDE points "
@@ -66,8 +70,9 @@ def main() -> None:
         if progress.selection is None and progress.step in STEPS:
             error = progress.row["relative_l2"]
             print(f"step {progress.step}, relative L2 {error:.2g}")
+            found = spectrum(space, pool, progress.state.model)
             for damping in (1e-6, 1e-8):
-                print(" ", show(space, pool, progress.state.model, damping), flush=True)
+                print(" ", show(*found, damping), flush=True)
 
     pn.fit(
         pipeline(preset, problem, arguments.method),
