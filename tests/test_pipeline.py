@@ -152,22 +152,22 @@ def test_mistakes_of_the_paper_methods(changes, message, no_type_checks):
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("part", "arguments", "message"),
     [
-        (lambda: Pointwise(GradientNorm), "`criterion` is the class GradientNorm"),
-        (lambda: Tempered("rad", 2), "`criterion` is 'rad': give one such as"),
-        (lambda: MixedWithUniform(None), "`criterion` is None"),
-        (lambda: Causal(1.0), "`criterion` is 1.0"),
-        (lambda: ByKind((Constant(), Constant)), r"`criteria\[1\]` is the class Const"),
-        (lambda: ByKind(Constant()), r"`criteria` is Constant\(\): give one criterion"),
-        (lambda: PerKindQuota(Greedy), "`selector` is the class Greedy itself"),
-        (lambda: NoCross("nystrom"), "`estimator` is 'nystrom'"),
-        (lambda: Either(EveryN(5), 100), "`second` is 100: .* `AbstractTrigger`"),
+        (Pointwise, [GradientNorm], "`criterion` is the class GradientNorm"),
+        (Tempered, ["rad", 2], "`criterion` is 'rad': give one such as"),
+        (MixedWithUniform, [None], "`criterion` is None"),
+        (Causal, [1.0], "`criterion` is 1.0"),
+        (ByKind, [(Constant(), Constant)], r"`criteria\[1\]` is the class Constant"),
+        (ByKind, [Constant()], r"`criteria` is Constant\(\): give one criterion"),
+        (PerKindQuota, [Greedy], "`selector` is the class Greedy itself"),
+        (NoCross, ["nystrom"], "`estimator` is 'nystrom'"),
+        (Either, [EveryN(5), 100], "`second` is 100: .* `AbstractTrigger`"),
     ],
 )
-def test_mistakes_of_parts_inside_of_parts(make, message, no_type_checks):
+def test_mistakes_of_parts_inside_of_parts(part, arguments, message, no_type_checks):
     with pytest.raises(ValueError, match=message):
-        make()
+        part(*arguments)
 
 
 def test_mistakes_of_a_round(paper, no_type_checks):
