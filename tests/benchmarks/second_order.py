@@ -89,7 +89,7 @@ COLUMNS = ("step", "wall", "cpu", "relative_l2", "mse", "loss")
 def pipeline(
     preset: Preset, problem, method: str, estimator: str = "nystrom"
 ) -> pn.SelectionPipeline:
-    """The selection method by name; with retention it replaces a third of its points."""
+    """The method by name. With retention it replaces a third of its points."""
     settings = MethodSettings(
         budget=preset.points,
         new=preset.points // 3,
