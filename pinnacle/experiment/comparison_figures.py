@@ -87,8 +87,8 @@ def _curves(rows: Rows, about: Mapping[str, Any]) -> dict[str, Figure]:
         label: (_seconds(rows[label]), values) for label, (_, values) in by_step.items()
     }
     line = {"quantity": words, "threshold": threshold}
-    ends = [seconds[-1] for seconds, _ in by_time.values() if len(seconds)]
-    apart = bool(ends) and max(ends) > _APART * min(ends) > 0
+    ends = [float(seconds[-1]) for seconds, _ in by_time.values() if len(seconds)]
+    apart = max(ends, default=0) > _APART * min(ends, default=0) > 0
     return {
         "errors": plotting.errors(by_step, **line),
         "errors-time": plotting.errors(by_time, x="seconds", log_x=apart, **line),
