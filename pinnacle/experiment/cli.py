@@ -178,7 +178,7 @@ def run(
         with precision(settings):
             experiment = _prepare(settings, no_cache)
             with claim_or_refuse(folder.path):
-                folder.create(overwrite)
+                folder.prepare(overwrite)
                 save_config(folder / "config.json", settings, versions=versions())
                 _train(experiment, folder, not no_figures)
 

@@ -68,14 +68,13 @@ class RunFolder:
     def __truediv__(self, name: str) -> pathlib.Path:
         return self.path / name
 
-    def create(self, overwrite: bool) -> None:
-        """Make the folder, which the caller has claimed.
+    def prepare(self, overwrite: bool) -> None:
+        """Make room for a run in the folder, which the caller has claimed.
 
         Raises `ValueError` if something is there already, unless it is a run and
         `overwrite` is set: then the files of that run are removed and nothing else.
         """
         path = str(self.path)
-        self.path.mkdir(parents=True, exist_ok=True)
         if any(not is_lock(entry) for entry in self.path.iterdir()):
             if not overwrite:
                 raise ValueError(

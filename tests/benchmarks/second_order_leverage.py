@@ -63,8 +63,7 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     problem, metrics = made(arguments.problem)
     preset, space = PRESETS[arguments.problem], problem.space
-    sizes = [preset.pool[0 if c.fills_domain else 1] for c in space.components]
-    pool = pn.CandidatePool(sizes, pn.Uniform(), everywhere=False)
+    pool = pipeline(preset, problem, "leverage").pool
 
     def look(progress: pn.Progress) -> None:
         if progress.selection is None and progress.step in STEPS:
