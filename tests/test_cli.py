@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from pinnacle import RESULTS
 from pinnacle._checkpoint import load
 from pinnacle._training import Progress
-from pinnacle.experiment import cli, lock, run as run_module
+from pinnacle.experiment import cli, lock, ongoing, run as run_module
 from pinnacle.experiment.cache import cache_folder
 from pinnacle.experiment.catalogue import PRESETS, PROBLEMS
 from pinnacle.experiment.config import from_dict, load_config, make_config
@@ -269,12 +269,12 @@ class _Interrupts:
 
 
 def _with_callback(monkeypatch, callback):
-    train = cli.train
+    train = ongoing.train
 
     def changed(experiment, callbacks, *rest):
         return train(experiment, [*callbacks, callback], *rest)
 
-    monkeypatch.setattr(cli, "train", changed)
+    monkeypatch.setattr(ongoing, "train", changed)
 
 
 def test_interrupted_then_resumed(finished, tmp_path, monkeypatch):
@@ -490,7 +490,7 @@ def test_resume_goes_on_with_the_run_that_was_begun(finished, tmp_path, monkeypa
         there.append((out / "summary.json").exists())
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "train", train)
+    monkeypatch.setattr(ongoing, "train", train)
     assert pinnacle("resume", out, "--steps", 5).exit_code == 130
     assert there == [False], "the summary of the earlier run is gone"
 
@@ -562,7 +562,7 @@ def test_a_run_owns_its_folder(tmp_path, monkeypatch):
         seen.append(pinnacle("run", "kdv", *UNIFORM, "--out", out).output)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "train", train)
+    monkeypatch.setattr(ongoing, "train", train)
     pinnacle("run", "kdv", *UNIFORM, "--out", out)
     owned, said = seen
     assert owned

@@ -14,11 +14,11 @@ from rich.markup import escape
 from .._checkpoint import load
 from .._model import Model
 from .._results import RESULTS
-from .._training import FitResult, Progress, TrainState
+from .._training import FitResult, TrainState
 from ..problems import PERIODICITY
 from .about import versions
 from .analyse import analyse as draw_analysis
-from .cache import VARIABLE, CompileClock, enable_cache
+from .cache import VARIABLE, enable_cache
 from .catalogue import DTYPES, OPTIMISERS, PROBLEMS, SCHEDULES
 from .config import (
     RunConfig,
@@ -32,11 +32,11 @@ from .config import (
 from .folder import RunFolder
 from .lock import claim_or_refuse
 from .methods import ESTIMATORS, METHODS
-from .reached import has_reached
+from .ongoing import train_recorded
 from .record import Recorder
 from .reproduce_command import experiments, report, run_all, units
 from .reproduction import EXPERIMENTS
-from .run import Experiment, build, precision, train
+from .run import Experiment, build, precision
 from .show import (
     Watch,
     print_experiments,
@@ -331,21 +331,15 @@ def _train(
         experiment.warm_up()
     model = _first_model(experiment) if state is None else None
     solved = time.perf_counter()
-    watch, clock = Watch(console, experiment.config, state), CompileClock()
-    recorder = Recorder(folder, problem, reference, watch, clock)
+    watch = Watch(console, experiment.config, state)
+    recorder = Recorder(folder, problem, reference, watch)
     if state is not None:
         recorder.load(state)  # all is read: from here on the folder may change
         (folder / "summary.json").unlink(missing_ok=True)
         save_config(folder / "config.json", experiment.config, versions=versions())
-
-    def stop(progress: Progress) -> bool:
-        del progress
-        return has_reached(experiment.config, recorder.training)
-
     with watch:
-        done = train(experiment, [recorder, stop], state, model, clock)
+        done = train_recorded(experiment, recorder, state, model)
     trained = time.perf_counter()
-    recorder.save(done.state, done.model)
     figures = recorder.figures(done.model) if draw else []
     seconds = {
         "reference": solved - begin,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from .._checkpoint import load
 from .._model import Model
 from .._results import RESULTS
-from .._training import Progress, TrainState
+from .._training import FitResult, Progress, TrainState
 from .about import versions
 from .cache import CompileClock
 from .config import save_config
@@ -55,23 +55,35 @@ def finish(
     state = load(path, experiment.like()) if path.is_file() else None
     model = begin() if begin is not None and state is None else None
     experiment.warm_up()
-    show, clock = _Show(folder), CompileClock()
-    recorder = Recorder(
-        folder, experiment.problem, experiment.reference, show, clock, stages
-    )
+    show = _Show(folder)
+    problem, reference = experiment.problem, experiment.reference
+    recorder = Recorder(folder, problem, reference, show, CompileClock(), stages)
     show.recorder = recorder
-
-    def stop(progress: Progress | None = None) -> bool:
-        del progress
-        return has_reached(config, recorder.training)
-
     if state is not None:
         recorder.load(state)
-        if int(state.step) >= config.steps or stop():  # killed after the last step
+        ended = int(state.step) >= config.steps  # killed after the last step
+        if ended or has_reached(config, recorder.training):
             return Finished(recorder, state, RESULTS.successful)
-    done = train(experiment, [recorder, stop], state, model, clock)
-    recorder.save(done.state, done.model)
+    done = train_recorded(experiment, recorder, state, model)
     return Finished(recorder, done.state, done.result, done.message)
+
+
+def train_recorded(
+    experiment: Experiment,
+    recorder: Recorder,
+    state: TrainState | None = None,
+    begin: Model | None = None,
+) -> FitResult:
+    """As `train`, up to the configured accuracy if there is one; what the recorder
+    keeps of it is saved at the end."""
+
+    def stop(progress: Progress) -> bool:
+        del progress
+        return has_reached(experiment.config, recorder.training)
+
+    done = train(experiment, [recorder, stop], state, begin, recorder.clock)
+    recorder.save(done.state, done.model)
+    return done
 
 
 class _Show:
