@@ -319,8 +319,13 @@ def test_resume_takes_further_steps(finished, tmp_path):
     )
     assert pinnacle("run", *words).exit_code == 0
     assert pinnacle("resume", out).exit_code == 2
-    assert pinnacle("resume", out, "--steps", 40, "--no-figures").exit_code == 0
+    result = pinnacle("resume", out, "--steps", 40, "--no-figures")
+    assert result.exit_code == 0
+    assert "going on from step 20/60" in result.output
     assert rows(out) == rows(folder)
+    seconds = json.loads((out / "summary.json").read_text())["seconds"]
+    assert "figures" not in seconds
+    assert seconds["total"] > seconds["training"] + seconds["selecting"]
     assert json.loads((out / "config.json").read_text())["steps"] == 60
 
 
@@ -332,7 +337,7 @@ def test_progress_shows_what_a_second_order_step_did(no_type_checks):
     with Watch(Console(file=out, width=200), make_config("kdv", steps=200), None) as w:
         w(progress)
     wanted = "loss 2.00e-03  error 25.00%  μ/λ 1.6e-08  length 0.5  κ 3.1e+07"
-    assert out.getvalue() == f"step 100/200  {wanted}\n"
+    assert out.getvalue() == f"compiling and training\nstep 100/200  {wanted}\n"
 
 
 def test_nonfinite_loss(tmp_path):
@@ -404,6 +409,7 @@ def test_nonfinite_loss(tmp_path):
             "the ablation 'no-cross' twice",
         ),
         (("--config", "nowhere.json"), "cannot read the configuration 'nowhere.json'"),
+        (("--config", "README.md"), "give the config.json of a run"),
         (("--config", "c.json", "--preset", "quick"), "exclude each other"),
     ],
 )
@@ -603,6 +609,15 @@ def test_resume_needs_a_run(tmp_path):
     result = pinnacle("resume", tmp_path)
     assert result.exit_code == 2
     assert "has no config.json and no checkpoint.eqx" in result.output
+
+
+def test_resume_before_the_first_checkpoint(finished, tmp_path):
+    shutil.copy(finished[0] / "config.json", tmp_path)
+    result = pinnacle("resume", tmp_path)
+    assert result.exit_code == 2
+    said = " ".join(result.output.split())
+    again = f"`pinnacle run --config {tmp_path}/config.json --out {tmp_path} "
+    assert f"begin it anew with {again}--overwrite`" in said
 
 
 # Lists and presets

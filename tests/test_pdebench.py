@@ -151,6 +151,13 @@ def test_problems_of_one_dimension_take_it(make, wave_file):
     assert value.dtype == jnp.float32
 
 
+def test_a_file_of_another_speed_is_refused(wave_file):
+    data = read_pdebench(wave_file, 1)
+    for speed in (0.5, 2.0):  # the second shifts by whole periods at the end
+        with pytest.raises(ValueError, match=f"for a `speed` of {speed:g}"):
+            advection(speed, data=data)
+
+
 def test_the_dam_break_takes_it(dam_file):
     data = read_pdebench(dam_file)
     problem = shallow_water(data=data)

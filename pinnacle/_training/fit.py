@@ -615,6 +615,8 @@ class _Run:
         self._call_back(row, None)
 
     def _call_back(self, row, info) -> None:
+        if not self.callbacks:
+            return
         state = self.state
         step, model = int(state.step), self._answer()
         progress = Progress(step, self.end, model, row, info, state)
@@ -641,6 +643,7 @@ _RESUME = (
 )
 
 
+@jax.jit
 def _round_keys(key: PRNGKeyArray, number) -> tuple[PRNGKeyArray, ...]:
     """Keys of a round, counted from 0: to select, for the trigger, to measure."""
     return tuple(jax.random.split(jax.random.fold_in(key, number), 3))

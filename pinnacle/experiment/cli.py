@@ -39,6 +39,7 @@ from .reproduction import EXPERIMENTS
 from .run import Experiment, build, precision
 from .show import (
     Watch,
+    doing,
     print_experiments,
     print_methods,
     print_problems,
@@ -326,7 +327,7 @@ def _train(
     """Train with a progress bar, write the folder, report."""
     begin = time.perf_counter()
     problem = experiment.problem
-    with console.status(f"{problem.title}: reference solution"):
+    with doing(console, f"{problem.title}: reference solution"):
         reference = experiment.reference
         experiment.warm_up()
     model = _first_model(experiment) if state is None else None
@@ -341,11 +342,13 @@ def _train(
         done = train_recorded(experiment, recorder, state, model)
     trained = time.perf_counter()
     figures = recorder.figures(done.model) if draw else []
+    end = time.perf_counter()
+    drawing = {"figures": end - trained} if draw else {}
     seconds = {
         "reference": solved - begin,
         **_seconds(recorder),
-        "figures": time.perf_counter() - trained,
-        "total": time.perf_counter() - begin,
+        **drawing,
+        "total": recorder.before["wall"] + end - begin,
     }
     summary = _summary(experiment, done, recorder, seconds)
     folder.write_json("summary.json", summary)
@@ -359,7 +362,7 @@ def _first_model(experiment: Experiment) -> Model | None:
     begin = first_model(experiment)
     if begin is None:
         return None
-    with console.status(f"{experiment.problem.title}: the first network"):
+    with doing(console, f"{experiment.problem.title}: the first network"):
         return begin()
 
 

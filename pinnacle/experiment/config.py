@@ -354,7 +354,8 @@ def load_config(path: str | os.PathLike, edited: bool = True) -> dict[str, Any]:
         record = json.loads(pathlib.Path(path).read_text())
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"cannot read the configuration {str(path)!r}: {error}"
+            f"cannot read the configuration {str(path)!r} ({error}): give the "
+            "config.json of a run."
         ) from error
     if not isinstance(record, dict):
         raise ValueError(f"the configuration {str(path)!r} is not a JSON object.")

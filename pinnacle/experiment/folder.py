@@ -95,9 +95,14 @@ class RunFolder:
             raise ValueError(f"there is no folder {path!r}: give the folder of a run.")
         missing = [name for name in names if not (self / name).is_file()]
         if missing:
+            anew = (
+                f", or begin it anew with `pinnacle run --config {self / 'config.json'}"
+                f" --out {path} --overwrite`"
+            )
             raise ValueError(
                 f"{path!r} has no {' and no '.join(missing)}: give the folder of a run "
-                "that has got as far as its first checkpoint."
+                f"that has got as far as its first checkpoint"
+                f"{'' if 'config.json' in missing else anew}."
             )
 
     def _is_run(self) -> bool:

@@ -1,6 +1,7 @@
 """What the command shows: the progress bar, tables at the end, lists."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from rich.console import Console
@@ -25,6 +26,14 @@ _LINES = 10  # lines of progress where there is no terminal
 _SECOND_ORDER = {"damping": "μ/λ", "step_length": "length", "condition": "κ"}
 
 
+def doing(console: Console, what: str) -> AbstractContextManager:
+    """Says what takes its time: with a sign of life on a terminal, in a line elsewhere,
+    where `Console.status` shows nothing."""
+    if not console.is_terminal:
+        console.print(what)
+    return console.status(what)
+
+
 class Watch:
     """Shows each `Progress`: a bar on a terminal, some lines elsewhere."""
 
@@ -47,6 +56,10 @@ class Watch:
         )
 
     def __enter__(self) -> "Watch":
+        if self.start:
+            self.console.print(f"going on from step {self.start:,}/{self.steps:,}")
+        if not self.console.is_terminal:
+            self.console.print("compiling and training")
         self.bar.__enter__()
         return self
 
@@ -107,9 +120,10 @@ def _errors(summary: Mapping[str, Any]) -> Table:
 
 
 def _points(rounds: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
-    table = Table(title=f"points by kind, {len(rounds)} rounds")
-    table.add_column("at step")
     shown = [rounds[i] for i in thin(len(rounds), _COLUMNS)]
+    of = f"{len(shown)} of " if len(shown) < len(rounds) else ""
+    table = Table(title=f"points by kind, {of}{len(rounds)} rounds")
+    table.add_column("at step")
     for row in shown:
         table.add_column(f"{row['step']:,}", justify="right")
     for name in names:

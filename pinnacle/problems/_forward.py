@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 
 from .._geometry import Interval, SpaceTime
 from .._operator import PDE, Dirichlet, Periodic, derivatives
@@ -51,6 +52,8 @@ def advection(
     domain = SpaceTime(Interval(0, 1), 0, 2)
     initial, given = _from_data(domain, initial, data)
     u0 = _pdebench(ADVECTION_SEED) if initial is None else initial
+    if data is not None:
+        _check_speed(data.reference, u0, speed)
 
     def residual(u, x):
         u_t, u_x = derivatives(u, x, (T,), (X,))
@@ -234,6 +237,20 @@ def _from_data(domain: SpaceTime, initial, data: PDEBenchData | None):
         raise ValueError("give `initial` or `data`, not both.")
     data.check(domain, ("u",))
     return data.initial, functools.partial(_same, data.reference)
+
+
+def _check_speed(reference: Reference, u0, speed: float) -> None:
+    """Raise `ValueError` unless the data are near u0(x − βt), the solution."""
+    x, t = reference.x.T
+    expected = np.asarray(u0(jnp.asarray(x - speed * t)))
+    apart = np.linalg.norm(reference.values[:, 0] - expected)
+    apart /= np.linalg.norm(expected)
+    if apart > 0.5:
+        raise ValueError(
+            f"the data are no solution for a `speed` of {speed:g}: they are "
+            f"{apart:.0%} away from it. PDEBench's files carry β in their names; give "
+            "it as `advection(speed=..., data=...)`."
+        )
 
 
 def _same(reference: Reference) -> Reference:
