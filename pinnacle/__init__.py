@@ -83,6 +83,7 @@ from ._selector import (
     KMeansPlusPlus as KMeansPlusPlus,
     PerKindQuota as PerKindQuota,
     Sampling as Sampling,
+    choose_best as choose_best,
 )
 from ._space import (
     AugmentedSpace as AugmentedSpace,

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from helpers import model, pipeline
+from helpers import model, pipeline, same_bits
 from jax.flatten_util import ravel_pytree
 
 import pinnacle as pn
@@ -67,6 +67,19 @@ def test_it_goes_on_from_its_state_and_its_points_may_change():
     options = {**OPTIONS, "steps": 5}
     rest = pn.resume(pipeline(), half.state, optimiser, **options)
     np.testing.assert_array_equal(flat(rest.model), flat(whole.model))
+
+
+def test_its_optimiser_hears_that_the_points_changed():
+    inner = pn.lbfgs()
+    optimiser = pn.Averaged(inner, 0.9)
+    scale, start = jnp.array([1.0, 2, 3]), jnp.ones(3)
+    step = jax.jit(lambda p, s: optimiser.step(lambda q: scale * q, p, s)[:2])
+    parameters, state = step(start, optimiser.init(start))
+    changed = optimiser.points_changed(parameters, state)
+    fresh = inner.init(parameters)
+    assert same_bits(changed.inner, fresh)
+    assert not same_bits(state.inner, fresh), "or nothing is tested"
+    assert same_bits((changed.average, changed.steps), (state.average, state.steps))
 
 
 def test_gauss_newton_reports_its_details():

@@ -410,6 +410,7 @@ def test_nonfinite_loss(tmp_path):
         ),
         (("--config", "nowhere.json"), "cannot read the configuration 'nowhere.json'"),
         (("--config", "README.md"), "give the config.json of a run"),
+        (("burgers", "--budget", "5000"), "from a pool of 1600 candidates"),
         (("--config", "c.json", "--preset", "quick"), "exclude each other"),
     ],
 )

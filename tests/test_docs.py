@@ -55,6 +55,17 @@ def test_the_readmes_code(no_type_checks, capsys):
     assert capsys.readouterr().out
 
 
+def test_the_code_about_extending(no_type_checks):
+    words = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    space = re.findall(r"```python\n(.*?)model = ", readme, re.DOTALL)[0]
+    here = {}
+    exec(space, here)
+    for block in re.findall(r"```python\n(.*?)```", words, re.DOTALL):
+        exec(block, here)
+    assert here["pipeline"].selector == here["Tournament"]()
+
+
 def test_ci_runs_the_readmes_test_command():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = re.findall(r"```bash\n(.*?)\n```", readme, re.DOTALL)

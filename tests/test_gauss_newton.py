@@ -191,6 +191,20 @@ def test_the_damping_follows_the_quality_of_the_linear_model(start, change):
     np.testing.assert_allclose(state.damping, 1e-4 * change, rtol=1e-5)
 
 
+def test_a_shortened_step_leaves_the_damping_as_it_is():
+    """Half a step does better than the linear model promises, the whole one worse."""
+    optimiser = pn.GaussNewton(1e-4, factor=3.0)
+    _, state, info = one_step(optimiser, arctan, jnp.asarray([1.3]))
+    assert info.details["step_length"] == 0.5
+    np.testing.assert_allclose(state.damping, 1e-4, rtol=1e-5)
+
+
+def test_the_damping_does_not_fall_below_the_floor():
+    optimiser = pn.GaussNewton(1e-4, floor=5e-5, factor=3.0)
+    _, state, _ = one_step(optimiser, arctan, jnp.asarray([0.1]))
+    np.testing.assert_allclose(state.damping, 5e-5, rtol=1e-5)
+
+
 # Dependent rows ---------------------------------------------------------------------
 
 
@@ -284,6 +298,23 @@ def test_ten_refusals_in_a_row_end_the_run():
         assert info.details["step_length"] == 0
         assert state.damping > damping
     np.testing.assert_array_equal(flat(parameters), flat(start))
+
+
+def test_a_refusal_leaves_no_direction_and_a_step_taken_ends_the_count():
+    A, b, start = problem(4, 6, key=jr.key(6))
+    optimiser = pn.GaussNewton(momentum=0.5)
+
+    def rows(parameters):
+        return lying(LinearRows(A, b)(parameters))
+
+    parameters, state = start, optimiser.init(start)
+    for _ in range(2):
+        parameters, state, _ = step(optimiser, rows, parameters, state)
+    assert state.refusals == 2
+    np.testing.assert_array_equal(state.direction, 0)
+    _, state, info = step(optimiser, LinearRows(A, b), parameters, state)
+    assert info.details["step_length"] > 0
+    assert state.refusals == info.details["refusals"] == 0
 
 
 def pipeline(where, sizes=(12, 4, 4), budget=14):
@@ -405,18 +436,20 @@ def test_nothing_of_the_old_training_set_stays_in_the_state():
 
 
 @pytest.mark.usefixtures("x64")
-def test_every_leaf_keeps_its_dtype():
+@pytest.mark.parametrize("second", [jnp.float32, jnp.float64])
+def test_every_leaf_keeps_its_dtype(second):
     A, b, start = problem(4, 6, key=jr.key(3))
-    start = {"a": start["a"].astype(jnp.float32), "b": start["b"]}
+    start = {"a": start["a"].astype(jnp.float32), "b": start["b"].astype(second)}
     optimiser = pn.GaussNewton(momentum=0.5)
     state = optimiser.init(start)
     new, new_state, _ = step(optimiser, LinearRows(A, b), start, state)
     assert jax.tree.map(jnp.shape, new) == jax.tree.map(jnp.shape, start)
-    assert [v.dtype for v in jax.tree.leaves(new)] == [jnp.float32, jnp.float64]
+    assert [v.dtype for v in jax.tree.leaves(new)] == [jnp.float32, second]
     assert eqx.tree_equal(
         jax.tree.map(lambda v: v.dtype, new_state),
         jax.tree.map(lambda v: v.dtype, state),
     )
+    assert state.damping.dtype == second
 
 
 def test_lbfgs_forgets_its_history_when_points_change():

@@ -595,23 +595,26 @@ def test_measuring_days_later_on_another_machine(tmp_path):
 
 def test_a_place_is_not_measured_twice():
     a, b, c = ROWS[:3].astype(np.float32)
+    beside = np.array([a[0], c[1]])
     points = Points(
-        jnp.array([a, b, a, a, c, b, c]),
-        jnp.array([2, 2, 2, 3, 3, 2, 0]),
-        jnp.array([True] * 7),
-        jnp.array([[np.nan] * 2] * 5 + [[8.0, 9.0]] + [[0.0, 0.0]]),
+        jnp.array([a, b, a, a, c, b, c, beside]),
+        jnp.array([2, 2, 2, 3, 3, 2, 0, 2]),
+        jnp.array([True] * 8),
+        jnp.array([[np.nan] * 2] * 5 + [[8.0, 9.0], [0.0, 0.0], [np.nan] * 2]),
     )
-    assert pending(SPACE, points).tolist() == [True] * 5 + [False] * 2
+    assert pending(SPACE, points).tolist() == [True] * 5 + [False] * 2 + [True]
     oracle = watched()
     steps = [np.asarray(labels) for labels in measure(SPACE, oracle, points, key=KEY)]
-    assert oracle["probe"].calls == as_tuples([a]), "and b has been measured before"
+    assert oracle["probe"].calls == as_tuples([a, beside]), (
+        "and b has been measured before"
+    )
     assert oracle["table"].calls == as_tuples([a, c]), "another kind, another label"
     last = steps[-1]
     assert same_bits(last[0], last[2])
     assert last[1].tolist() == [8, 9]
     assert last[3, 0] != last[0, 0]
     missing = [int(np.isnan(labels).any(axis=1).sum()) for labels in steps]
-    assert missing == [4, 3, 2, 1, 0]
+    assert missing == [5, 4, 3, 2, 1, 0]
     for before, after in itertools.pairwise(steps):
         known = ~np.isnan(before)
         assert same_bits(before[known], after[known])

@@ -182,19 +182,27 @@ def test_other_settings_in_the_same_folder(finished, tiny, tmp_path):
 
 
 KILLED = """
-import time
-from pinnacle.experiment import ongoing, record, worker
+import os
+import signal
+from pinnacle.experiment import record, worker
 
 record._SAVE_EVERY = 0
-show = ongoing._Show.__call__
+save = record.save
 
-def slowly(self, progress):
-    show(self, progress)
-    time.sleep(0.2)
+def until_killed(path, tree):
+    if path.name == "checkpoint.eqx" and int(tree.step) >= 40:
+        os.kill(os.getpid(), signal.SIGKILL)  # the rows are ahead of the checkpoint
+    save(path, tree)
 
-ongoing._Show.__call__ = slowly
+record.save = until_killed
 worker.main()
 """
+
+
+def steps_of(unit):
+    lines = (unit / "history.csv").read_text().splitlines()
+    column = lines[0].split(",").index("step")
+    return [int(line.split(",")[column]) for line in lines[1:]]
 
 
 def test_killed_and_started_again(finished, tiny, tmp_path, monkeypatch):
@@ -209,8 +217,8 @@ def test_killed_and_started_again(finished, tiny, tmp_path, monkeypatch):
         assert process.stdin is not None
         process.stdin.write(task.to_json())
         process.stdin.close()
-        wait_for(unit / "model.eqx", process)
-        process.send_signal(signal.SIGKILL)
+        assert process.wait(240) == -signal.SIGKILL
+    assert steps_of(unit)[-1] == 40, "in its middle"
     assert (unit / "checkpoint.eqx").exists()
     assert (unit / "lock.0").exists()
     assert not (unit / "result.json").exists()
@@ -224,14 +232,9 @@ def test_killed_and_started_again(finished, tiny, tmp_path, monkeypatch):
     for name in ("table.csv", "table.md", "counts.csv"):
         again = (tmp_path / "tiny" / name).read_bytes()
         assert again == (out / "tiny" / name).read_bytes()
+    whole = unit_folder(out, "pinnacle-k-no-trigger")
+    assert steps_of(unit) == steps_of(whole), "no row is lost or there twice"
     assert not list(tmp_path.rglob("lock.*"))
-
-
-def wait_for(path: pathlib.Path, process: subprocess.Popen) -> None:
-    until = time.monotonic() + 120
-    while not path.exists() and process.poll() is None and time.monotonic() < until:
-        time.sleep(0.02)
-    assert path.exists()
 
 
 def test_a_unit_that_fails_with_an_error(tiny, tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ from pinnacle._selector import (
     KMeansPlusPlus,
     PerKindQuota,
     Sampling,
+    choose_best,
 )
 from pinnacle._types import Candidates, Selection
 from pinnacle.testing import (
@@ -38,6 +39,19 @@ SELECTORS = {
     "fixed-shares": lambda: PerKindQuota(Sampling(), (0.8, 0.1, 0.1, 1.0)),
     "fixed-shares-kmeans": lambda: PerKindQuota(KMeansPlusPlus()),
 }
+
+
+class Tournament(AbstractSelector):
+    """The selector of docs/extending.md."""
+
+    def __call__(self, candidates, size, *, key):
+        noise_key, tie_key = jax.random.split(key)
+        score = jnp.sum(candidates.embedding**2, axis=1)
+        noise = jax.random.gumbel(noise_key, score.shape, score.dtype)
+        return choose_best(candidates, jnp.log(score) + noise, size, key=tie_key)
+
+
+SELECTORS["of-a-user"] = lambda: Tournament()
 
 
 @pytest.mark.parametrize("name", SELECTORS)
@@ -428,3 +442,21 @@ class _Broken(AbstractSelector):
 def test_the_laws_catch_what_is_wrong(fault, words):
     with pytest.raises(AssertionError, match=words):
         check_selector(_Broken(fault))
+
+
+def test_choose_best_takes_values_not_scores():
+    data = draw_candidates(np.random.default_rng(1))
+    value = -jnp.arange(data.kind.shape[0], dtype=jnp.float32)
+    value = value.at[0].set(jnp.nan)
+    free = dataclasses.replace(data, minimum=jnp.zeros_like(data.minimum))
+    chosen = choose_best(free, value, 16, key=jax.random.key(0))
+    found = set(np.asarray(chosen.index)[np.asarray(chosen.mask)].tolist())
+    finite = np.isfinite(np.asarray(data.embedding)).all(axis=1)
+    usable = np.asarray(data.available) & finite & (np.arange(finite.size) > 0)
+    wanted = set()
+    for group, quota in enumerate(np.asarray(data.quota).tolist()):
+        here = np.flatnonzero(usable & (np.asarray(data.group) == group))
+        wanted |= set(here[:quota].tolist())
+    assert found == wanted
+    with pytest.raises(ValueError, match=r"`value` has shape \(2,\)"):
+        choose_best(data, value[:2], 16, key=jax.random.key(0))

@@ -93,13 +93,23 @@ def make_method(name: str, space: AugmentedSpace, settings: MethodSettings) -> M
       instance `pinnacle-k-no-retention`.
     - `space`, `settings`: what it selects from, and its numbers.
 
-    Raises `ValueError` for an unknown name.
+    Raises `ValueError` for an unknown name, and for a pool smaller than the budget.
     """
     check_method(name)
     if name in _BASELINES:
-        return _BASELINES[name](space, settings)
-    base = next(base for base in _PINNACLE if name.startswith(base))
-    return _pinnacle(_PINNACLE[base], _ablations(name, base), space, settings)
+        method = _BASELINES[name](space, settings)
+    else:
+        base = next(base for base in _PINNACLE if name.startswith(base))
+        method = _pinnacle(_PINNACLE[base], _ablations(name, base), space, settings)
+    offers = np.array(method.pipeline.pool.offers(space))
+    offered = int(offers[space.group_of_kind == 0].sum())
+    if offered < settings.budget:
+        raise ValueError(
+            f"`budget` is {settings.budget}, but the first round chooses it from a "
+            f"pool of {offered} candidates (`pool` is {settings.pool}, for each PDE "
+            "and for each condition): make the pool larger, or the budget smaller."
+        )
+    return method
 
 
 def check_method(name: str) -> None:
