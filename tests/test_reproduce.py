@@ -18,8 +18,8 @@ import pytest
 from helpers import own_cache
 from typer.testing import CliRunner
 
+from pinnacle._training.clock import CompileClock
 from pinnacle.experiment import cli, lock, reproduce as reproduce_module
-from pinnacle.experiment.cache import CompileClock
 from pinnacle.experiment.comparison import (
     Comparison,
     Unit,

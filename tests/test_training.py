@@ -276,8 +276,9 @@ def test_the_history_is_complete():
     )
     training, rounds = done.history.training, done.history.rounds
     assert set(training) == {
-        "step", "seconds_training", "seconds_selecting", "loss", "loss/pde", "loss/ic",
-        "error", "coefficient/speed", "coefficient/pair/0", "coefficient/pair/1",
+        "step", "seconds_training", "seconds_selecting", "seconds_compiling", "loss",
+        "loss/pde", "loss/ic", "error", "coefficient/speed", "coefficient/pair/0",
+        "coefficient/pair/1",
     }  # fmt: skip
     assert set(rounds) == {
         "round", "step", "reason", "drift", "seconds", "count/pde", "count/ic",
@@ -294,6 +295,10 @@ def test_the_history_is_complete():
     moved = training["coefficient/speed"][-1] - 0.5
     assert abs(moved) > 1e-3, "unknown numbers are trained"
     assert (np.diff(training["seconds_training"]) > 0).all()
+    compiling = training["seconds_compiling"]
+    both = training["seconds_training"] + training["seconds_selecting"]
+    assert (compiling > 0).all()
+    assert (compiling < both).all()
     assert len(done.history.points) == 2
     assert same_bits(done.history.points[-1], done.state.selection.points)
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,6 +30,7 @@ from .._pipeline import (
     looks_at_labels,
 )
 from .._results import RESULTS
+from .clock import Stopwatch
 from .history import History, columns
 from .layout import choose_layout, empty_layouts
 from .optimiser import AbstractResidualOptimiser, as_residual_optimiser
@@ -371,7 +371,7 @@ class _Run:
         self.metrics = _check_metrics(metrics, state.model)
         self.why: str | None = None
         self.callbacks = callbacks
-        self.seconds = {"training": 0.0, "selecting": 0.0}
+        self.watch = Stopwatch()
         self.training_rows: list[dict] = []
         self.round_rows: list[dict] = []
         self.points: list = []
@@ -416,7 +416,14 @@ class _Run:
 
     def _select(self) -> None:
         """Selection phase: a new training set, layout and reference for the trigger."""
-        begin, state, reason = time.perf_counter(), self.state, self._reason()
+        reason, before = self._reason(), self.watch.seconds["selecting"]
+        with self.watch.measure("selecting"):
+            info = self._choose()
+        seconds = self.watch.seconds["selecting"] - before
+        self._record_round(info, reason, seconds)
+
+    def _choose(self) -> SelectionInfo:
+        state = self.state
         select_key, trigger_key, _ = _round_keys(state.key, state.selection.round)
         selection, info = _select(
             self.pipeline, state.model, state.selection, select_key, self._future()
@@ -449,7 +456,7 @@ class _Run:
             layout=np.asarray(layout, np.int32),
         )
         jax.block_until_ready(self.state.selection)
-        self._record_round(info, reason, time.perf_counter() - begin)
+        return info
 
     def _future(self) -> Model:
         """The model some steps ahead, on the current training set: for pseudo-labels.
@@ -509,8 +516,16 @@ class _Run:
         Returns whether the optimiser has refused the last step: then it needs other
         points. If it refuses the first step on points just chosen, the run ends.
         """
-        begin, state = time.perf_counter(), self.state
-        steps = until - int(state.step)
+        with self.watch.measure("training"):
+            report = self._take(until - int(self.state.step))
+        self.last: PhaseReport = report
+        refused = bool(report.info.refused)
+        if refused and int(self.state.phase_steps) == 1:
+            raise _Stop(RESULTS.refused)
+        return refused
+
+    def _take(self, steps: int) -> PhaseReport:
+        state = self.state
         model, optimiser, report = self._steps(state, steps)
         if not report.finite:
             good = max(int(report.done) - 1, 0)
@@ -518,12 +533,7 @@ class _Run:
             self._advance(model, optimiser, good)
             raise _Stop(RESULTS.nonfinite_loss)
         self._advance(model, optimiser, int(report.done))
-        self.seconds["training"] += time.perf_counter() - begin
-        self.last: PhaseReport = report
-        refused = bool(report.info.refused)
-        if refused and int(self.state.phase_steps) == 1:
-            raise _Stop(RESULTS.refused)
-        return refused
+        return report
 
     def _steps(self, state: TrainState, steps: int):
         return train(
@@ -546,12 +556,12 @@ class _Run:
         )
 
     def _ask_trigger(self) -> None:
-        begin, state = time.perf_counter(), self.state
-        due, drift = self.trigger(
-            state.trigger, self.pipeline.space, state.model, int(state.phase_steps)
-        )
-        self._due(due, drift)
-        self.seconds["selecting"] += time.perf_counter() - begin
+        state = self.state
+        with self.watch.measure("selecting"):
+            due, drift = self.trigger(
+                state.trigger, self.pipeline.space, state.model, int(state.phase_steps)
+            )
+            self._due(due, drift)
 
     def _due(self, why: str | bool, drift) -> None:
         """Remember whether to select next, and why."""
@@ -571,7 +581,6 @@ class _Run:
         return self.why or "refused"
 
     def _record_round(self, info: SelectionInfo, reason: str, seconds: float) -> None:
-        self.seconds["selecting"] += seconds
         state, names = self.state, self.pipeline.space.names
         _warn(self.pipeline, info, int(state.step))
         row = {
@@ -603,8 +612,7 @@ class _Run:
             raise _name_taken(name)
         row = {
             "step": int(state.step),
-            "seconds_training": self.seconds["training"],
-            "seconds_selecting": self.seconds["selecting"],
+            **{f"seconds_{part}": t for part, t in self.watch.seconds.items()},
             "loss": float(losses.sum()),
             **_by_kind("loss", self.pipeline.space.names, losses),
             **metrics,

@@ -14,9 +14,10 @@ class History:
 
     **Attributes:**
 
-    - `training`: one row a report: `step`, `seconds_training` and `seconds_selecting`
-      (both cumulated), `loss` and `loss/<kind>`, the metrics, the unknown coefficients,
-      and what the optimiser reports.
+    - `training`: one row a report: `step`, `seconds_training`, `seconds_selecting` and
+      `seconds_compiling` (all cumulated, the last part of the other two), `loss` and
+      `loss/<kind>`, the metrics, the unknown coefficients, and what the optimiser
+      reports.
     - `rounds`: one row a selection: `round`, `step`, `reason` (`"first"`, `"period"`,
       `"drift"`, or `"refused"` by the optimiser), `drift`, `seconds`, and by kind
       `count/…`, `new/…`, `share/…` (share of the pool's score).

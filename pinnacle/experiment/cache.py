@@ -3,10 +3,8 @@
 import os
 import pathlib
 import sys
-import time
 
 import jax
-from jax import monitoring
 from jax.experimental.compilation_cache import compilation_cache
 
 
@@ -46,45 +44,3 @@ def enable_cache() -> None:
     for name, value in settings.items():
         jax.config.update(name, value)
     compilation_cache.reset_cache()  # JAX looks at the settings once a process
-
-
-_BACKEND = "/jax/core/compile/backend_compile_duration"
-_COMPILING = {
-    "/jax/core/compile/jaxpr_trace_duration",
-    "/jax/core/compile/jaxpr_to_mlir_module_duration",
-    _BACKEND,
-}
-_LATE = 1e-3  # seconds after an event's end in which we hear of it
-
-
-class CompileClock:
-    """Adds up what is spent on tracing and compiling functions, while it is open.
-
-    Functions are traced while others are: that time counts once.
-
-    **Attributes:**
-
-    - `seconds`: spent.
-    - `functions`: compiled, or read from the cache on disk.
-    """
-
-    def __init__(self):
-        self.seconds, self.functions = 0.0, 0
-        self._spans: list[tuple[float, float]] = []  # begin and duration
-
-    def __enter__(self) -> "CompileClock":
-        monitoring.register_event_duration_secs_listener(self._listen)
-        return self
-
-    def __exit__(self, *error) -> None:
-        monitoring.unregister_event_duration_listener(self._listen)
-
-    def _listen(self, event: str, duration_secs: float, **kwargs) -> None:
-        del kwargs
-        if event in _COMPILING:
-            begin = time.time() - duration_secs
-            while self._spans and self._spans[-1][0] > begin - _LATE:
-                self.seconds -= self._spans.pop()[1]
-            self._spans.append((begin, duration_secs))
-            self.seconds += duration_secs
-        self.functions += event == _BACKEND

@@ -10,7 +10,6 @@ from .._model import Model
 from .._results import RESULTS
 from .._training import FitResult, Progress, TrainState
 from .about import versions
-from .cache import CompileClock
 from .config import save_config
 from .folder import RunFolder
 from .reached import has_reached
@@ -57,7 +56,7 @@ def finish(
     experiment.warm_up()
     show = _Show(folder)
     problem, reference = experiment.problem, experiment.reference
-    recorder = Recorder(folder, problem, reference, show, CompileClock(), stages)
+    recorder = Recorder(folder, problem, reference, show, stages)
     show.recorder = recorder
     if state is not None:
         recorder.load(state)
@@ -81,7 +80,7 @@ def train_recorded(
         del progress
         return has_reached(experiment.config, recorder.training)
 
-    done = train(experiment, [recorder, stop], state, begin, recorder.clock)
+    done = train(experiment, [recorder, stop], state, begin)
     recorder.save(done.state, done.model)
     return done
 

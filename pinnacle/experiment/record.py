@@ -15,7 +15,6 @@ from .._model import Model
 from .._training import Progress, TrainState
 from .._training.history import columns
 from ..problems import Problem, Reference, predict
-from .cache import CompileClock
 from .folder import RunFolder
 
 
@@ -78,7 +77,6 @@ class Recorder:
     - `folder`: where to save.
     - `problem`, `reference`: for the figures.
     - `watch`: called with each `Progress`, to show it.
-    - `clock`: measures the time spent on compiling.
     - `stages`: whether to keep predictions and parameters from the course of the run.
     """
 
@@ -88,11 +86,10 @@ class Recorder:
         problem: Problem,
         reference: Reference,
         watch: Callable[[Progress], None] = lambda progress: None,
-        clock: CompileClock | None = None,
         stages: bool = True,
     ):
         self.folder, self.problem, self.reference = folder, problem, reference
-        self.watch, self.clock = watch, clock or CompileClock()
+        self.watch = watch
         self.training: list[dict[str, Any]] = []
         self.rounds: list[dict[str, Any]] = []
         few = max(2, min(_SNAPSHOTS, _NUMBERS // reference.values.size))
@@ -113,7 +110,6 @@ class Recorder:
 
     def _report(self, progress: Progress) -> None:
         row = dict(progress.row)
-        row["seconds_compiling"] = self.clock.seconds
         row["seconds_wall"] = time.monotonic() - self.begin
         for name, seconds in self.before.items():
             row[f"seconds_{name}"] += seconds

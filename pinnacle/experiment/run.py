@@ -175,13 +175,11 @@ def train(
     callbacks: Sequence[Callable[[Progress], bool | None]] = (),
     state: TrainState | None = None,
     begin: Model | None = None,
-    clock: contextlib.AbstractContextManager | None = None,
 ) -> FitResult:
     """Train from the start, or go on from `state` to the configured number of steps.
 
-    The start is the model `begin`, by default the problem's untrained one. `clock` is
-    open while points are selected and trained on. Nothing is raised for runs that end
-    early; see `FitResult.result`.
+    The start is the model `begin`, by default the problem's untrained one. Nothing is
+    raised for runs that end early; see `FitResult.result`.
     """
     config, method = experiment.config, experiment.method
     options: dict[str, Any] = {}
@@ -189,19 +187,18 @@ def train(
     if oracles:
         options["oracle"] = oracles
     state = experiment.start(begin) if state is None else state
-    with clock or contextlib.nullcontext():
-        return resume(
-            method.pipeline,
-            state,
-            experiment.optimiser,
-            steps=config.steps - int(state.step),
-            trigger=method.trigger,
-            metrics=experiment.shared.metrics,
-            report_every=config.report_every,
-            callbacks=callbacks,
-            throw=False,
-            **options,
-        )
+    return resume(
+        method.pipeline,
+        state,
+        experiment.optimiser,
+        steps=config.steps - int(state.step),
+        trigger=method.trigger,
+        metrics=experiment.shared.metrics,
+        report_every=config.report_every,
+        callbacks=callbacks,
+        throw=False,
+        **options,
+    )
 
 
 def precision(config: RunConfig) -> contextlib.AbstractContextManager:

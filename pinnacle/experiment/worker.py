@@ -19,7 +19,8 @@ from typing import Any
 
 import jax
 
-from .cache import CompileClock, enable_cache
+from .._training.clock import CompileClock
+from .cache import enable_cache
 from .comparison import Unit
 from .config import from_dict
 from .folder import RunFolder

@@ -34,8 +34,8 @@ import optax
 
 import pinnacle as pn
 from pinnacle import nn, problems
+from pinnacle._training.clock import CompileClock
 from pinnacle.experiment import MethodSettings, make_method
-from pinnacle.experiment.cache import CompileClock
 
 
 @dataclasses.dataclass(frozen=True)
