@@ -576,6 +576,14 @@ def test_a_run_owns_its_folder(tmp_path, monkeypatch):
     assert not lock.owned(out)
 
 
+def test_counts_are_drawn_of_several_kinds(tmp_path):
+    result = pinnacle("run", "kdv", *UNIFORM, "--out", tmp_path / "kdv")
+    assert result.exit_code == 0, result.output
+    assert set(os.listdir(tmp_path / "kdv" / "figures")) == {
+        *("solution.png", "curves.png", "points.png", "counts.png")
+    }
+
+
 def test_a_lock_alone_is_no_run(tmp_path):
     (tmp_path / "lock.0").touch()  # its maker was killed before it wrote
     os.utime(tmp_path / "lock.0", (0, 0))
