@@ -44,7 +44,7 @@ FILES = {
     *("config.json", "history.csv", "rounds.csv", "points.npz", "snapshots.npz"),
     *("stages.npz", "checkpoint.eqx", "model.eqx", "summary.json", "figures"),
 }
-FIGURES = {"solution.png", "curves.png", "points.png", "counts.png", "spectrum.png"}
+FIGURES = {"solution.png", "curves.png", "points.png", "spectrum.png"}  # of one kind
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -575,6 +575,14 @@ def test_a_run_owns_its_folder(tmp_path, monkeypatch):
     assert owned
     assert f"(number {os.getpid()} on " in said.replace("\n", " ")
     assert not lock.owned(out)
+
+
+def test_counts_are_drawn_of_several_kinds(tmp_path):
+    result = pinnacle("run", "kdv", *UNIFORM, "--out", tmp_path / "kdv")
+    assert result.exit_code == 0, result.output
+    assert set(os.listdir(tmp_path / "kdv" / "figures")) == {
+        *("solution.png", "curves.png", "points.png", "counts.png")
+    }
 
 
 def test_a_lock_alone_is_no_run(tmp_path):

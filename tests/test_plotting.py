@@ -103,6 +103,29 @@ def test_solution_shows_the_middle_of_space():
     assert np.array_equal(np.asarray(shown).ravel(), grid[:, :, 3].T.ravel())
 
 
+def _bars(figure):
+    return [a._colorbar for a in figure.axes if hasattr(a, "_colorbar")]
+
+
+@pytest.mark.parametrize(
+    ("factor", "extend"), [(1.0, "neither"), (-3.0, "both"), (0.0, "neither")]
+)
+def test_a_bar_has_arrows_where_the_prediction_lies_beyond_the_solution(factor, extend):
+    reference = Reference(_reference(2).axes, np.linspace(-1, 1, 20).reshape(4, 5, 1))
+    ours = factor * reference.values
+    bars = _bars(plotting.solution(reference, ours))
+    assert [bar.extend for bar in bars] == ["neither", extend, "neither"]
+    (bar,) = _bars(plotting.fields(reference, {"half": ours / 2, "whole": ours}))
+    assert bar.extend == extend
+
+
+def test_a_bar_ignores_what_is_not_finite():
+    reference = _reference(2)
+    ours = np.full_like(reference.values, np.nan)
+    _, bar, _ = _bars(plotting.solution(reference, ours))
+    assert bar.extend == "neither"
+
+
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_points(dim):
     reference = _reference(dim)
@@ -119,6 +142,20 @@ def test_points(dim):
     drawn = sum(np.shape(c.get_offsets())[0] for c in _scatters(figure.axes[0]))
     assert drawn == 12
     figure.canvas.draw()
+
+
+def test_axes_hold_grid_and_points():
+    """The grid of a data file may be cell-centred and thinned."""
+    axes = (np.array([0.3, 0.8]), np.array([-1.0, 0.5]))
+    reference = Reference(axes, np.ones((2, 2, 1)))
+    points = _points(2, 2)
+    figure = plotting.points(reference, [reference.values] * 2, **points, names=NAMES)
+    x, y = np.concatenate(points["positions"]).T
+    for axis in figure.axes[:2]:
+        (left, right), (bottom, top) = axis.get_xlim(), axis.get_ylim()
+        assert left < min(x.min(), 0.3) < max(x.max(), 0.8) < right
+        assert bottom < -1.0 < y.max() < top
+        assert all(c.get_clip_on() for c in axis.collections)
 
 
 def _scatters(axis):
@@ -215,7 +252,19 @@ def test_counts_by_method():
     titles = [axis.get_title() for axis in figure.axes]
     assert titles == ["a", "b", "c", "d", "e", "", "", ""]
     assert figure.axes[0].get_xlim() == (0, 20)
+    lowest = [axis.get_xlabel() == "step" for axis in figure.axes[:5]]
+    assert lowest == [False, True, True, True, True]
     figure.canvas.draw()
+
+
+def test_counts_by_method_have_one_scale():
+    steps = np.array([0, 10])
+    tables = {
+        name: (steps, ["pde", "ic"], n * np.ones((2, 2), int))
+        for name, n in (("few", 3), ("many", 50))
+    }
+    figure = plotting.counts_by_method(tables, 20)
+    assert [axis.get_ylim() for axis in figure.axes] == [(0, 100)] * 2
 
 
 @pytest.mark.parametrize("error", [False, True])
@@ -226,7 +275,11 @@ def test_fields(error):
         reference, half, coordinates="xyt", outputs="uv", output=1, error=error
     )
     true, first = figure.axes[:2]
-    assert [a.get_title() for a in figure.axes[:3]] == ["true $v$", "half", "none"]
+    of = "error of " if error else ""
+    titles = ["true $v$", f"{of}half", f"{of}none"]
+    assert [a.get_title() for a in figure.axes[:3]] == titles
+    wanted = ["true $v$", r"error $\hat{v} - v$"] if error else ["$v$"]
+    assert [bar.ax.get_ylabel() for bar in _bars(figure)] == wanted
     shown = np.asarray(first.collections[0].get_array())
     solution = np.asarray(true.collections[0].get_array())
     np.testing.assert_allclose(shown, -solution / 2 if error else solution / 2)
@@ -244,8 +297,13 @@ def test_dynamics(dim):
     both = {"uniform": rounds, "rad": rounds[:1]}
     symbols = "xyt"[:dim]
     figure = plotting.dynamics(reference, both, names=NAMES, coordinates=symbols)
-    titles = [axis.get_title() for axis in figure.axes]
+    titles = [axis.get_title() for axis in figure.axes[:4]]
     assert titles == ["step 0", "step 10", "step 0", ""]
+    lowest = [axis.get_xlabel() for axis in figure.axes[:3]]
+    assert lowest == ["", "$x$", "$x$"]
+    assert "hollow: kept" in figure.get_suptitle()
+    assert ("at $t = 1$" in figure.get_suptitle()) == (dim == 3)
+    assert len(_bars(figure)) == (dim > 1)
     drawn = sum(np.shape(c.get_offsets())[0] for c in _scatters(figure.axes[1]))
     assert drawn == 12
     figure.canvas.draw()
@@ -305,16 +363,21 @@ def test_problems_without_a_pde_have_no_residual():
 def test_eigenfunctions_and_reconstructions(advection):
     where, _, at = advection
     figure = plotting.eigenfunctions(where, at, count=3)
-    assert len(figure.axes) == 6
+    assert len(figure.axes) == 6 + len(_bars(figure)) == 8
     assert figure.axes[0].get_title().startswith(r"$\psi_{1}$")
     mesh = np.asarray(figure.axes[1].collections[0].get_array())
     psi = np.asarray(at.system.eigenfunctions)[:20, 1].reshape(5, 4).T
     np.testing.assert_allclose(mesh.reshape(psi.shape), psi, rtol=1e-6)
+    scales = [axis.collections[0].get_clim() for axis in figure.axes[:3]]
+    assert len(set(scales)) == 1
+    assert [bar.extend for bar in _bars(figure)] == ["neither"] * 2
+    rank = int((at.system.eigenvalues > 0).sum())
+    assert rank < 40
     for true in (False, True):
-        figure = plotting.reconstruction(where, at, counts=(2, 5, 1000), true=true)
+        figure = plotting.reconstruction(where, at, counts=(2, 5, 999, 1000), true=true)
         titles = [a.get_title() for a in figure.axes if a.get_title()]
-        assert titles[:2] == ["top 2", "top 5"]
-        assert len(titles) == 3, "there are no 1000 eigenfunctions"
+        assert titles[:3] == ["top 2", "top 5", f"top {rank}"]
+        assert len(titles) == 4, "there are no 1000 eigenfunctions"
         figure.canvas.draw()
 
 
@@ -325,11 +388,13 @@ def test_reconstruction_errors(advection):
     k = 7
     part = theory.reconstruction(at.system, at.prediction, k)
     for axis, rows in ((solution, slice(0, 20)), (residual, slice(20, 40))):
-        gap = np.linalg.norm((at.prediction - part)[rows])
-        wanted = gap / np.linalg.norm(at.prediction[rows])
+        wanted = np.linalg.norm((at.prediction - part)[rows]) / np.sqrt(20)
+        if axis is solution:
+            wanted /= np.sqrt(np.mean(at.prediction[rows] ** 2))
         drawn = np.asarray(axis.get_lines()[0].get_ydata())[k - 1]
         assert drawn == pytest.approx(wanted, rel=1e-3)
     assert of_true.get_ylabel() == "error", "the true residual is 0: no relative error"
+    assert all(low <= high / 10 for low, high in (a.get_ylim() for a in figure.axes))
     figure.canvas.draw()
 
 
@@ -349,6 +414,9 @@ def test_embedding():
     assert of.chosen[0] == np.argmax(of.score)
     figure = plotting.embedding(of, components=((0, 1), (0, 10**6)))
     assert len(figure.axes) == 2, "there are no 10⁶ components"
+    assert figure.get_suptitle() == "K-means++ chooses 5 of 36 candidates"
+    titled = plotting.embedding(of, title="step 7")
+    assert titled.get_suptitle().startswith("step 7: K-means++")
     drawn = sum(np.shape(c.get_offsets())[0] for c in _scatters(figure.axes[0])[1:])
     assert drawn == 5
     figure.canvas.draw()

@@ -156,6 +156,7 @@ def test_tables(finished):
     assert f"| 0% | {errors[0]:.2e} | {errors[1]:.2e} |" in text
     times = (out / "tiny" / "times.md").read_text()
     assert "| reached | steps to it |" in times
+    assert any(" | 3 | " in line for line in times.splitlines()), "rounds are whole"
 
 
 def test_tables_only(finished):
@@ -166,7 +167,8 @@ def test_tables_only(finished):
     assert result.exit_code == 0, result.output
     assert (out / "tiny" / "table.csv").read_bytes() == table
     drawn = {p.name for p in (out / "tiny" / "figures").iterdir()}
-    assert {"errors.png", "counts.png", "fields.png", "field-errors.png"} <= drawn
+    assert {"errors.png", "fields.png", "field-errors.png", "dynamics.png"} <= drawn
+    assert "counts.png" not in drawn, "all points are of one kind"
 
 
 def test_other_settings_in_the_same_folder(finished, tiny, tmp_path):

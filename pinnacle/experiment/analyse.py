@@ -49,7 +49,7 @@ def analyse(path: pathlib.Path, resolution: int = 24, stages: int = 4) -> list[s
         experiment = build(config)
         models = _models(folder, experiment, stages)
         reference = experiment.reference
-        embedded = _embedding(experiment, list(models.values())[-1])
+        embedded = _embedding(experiment, *list(models.items())[-1])
     double = dataclasses.replace(config, dtype="float64")
     with precision(double):
         figures = dict(_spectral(build(double), reference, models, resolution))
@@ -70,13 +70,14 @@ def _models(folder: RunFolder, experiment: Experiment, stages: int) -> dict[int,
     return {**found, last: load(folder / "model.eqx", like)}
 
 
-def _embedding(experiment: Experiment, model: Model) -> Figure:
+def _embedding(experiment: Experiment, step: int, model: Model) -> Figure:
     """What K-means++ on the convergence degree chooses, whatever the run's method."""
     config = experiment.config
     ours = make_method("pinnacle-k", experiment.problem.space, config.method_settings())
     count = min(_CHOSEN, config.budget)
     key = jax.random.key(config.seed)
-    return plotting.embedding(plotting.embed(ours.pipeline, model, count, key=key))
+    embedded = plotting.embed(ours.pipeline, model, count, key=key)
+    return plotting.embedding(embedded, title=f"step {step:,}")
 
 
 def _spectral(

@@ -34,7 +34,7 @@ def draw(folder: pathlib.Path, about: Mapping[str, Any], rows: Rows) -> list[str
     shown = _best_rows(rows, about["metric"])
     drawn = {
         **_curves(shown, about),
-        "counts": _counts(shown),
+        **_counts(shown),
         **_coefficients(shown),
         **_fields(shown, about["metric"]),
         **_dynamics(shown),
@@ -95,13 +95,15 @@ def _curves(rows: Rows, about: Mapping[str, Any]) -> dict[str, Figure]:
     }
 
 
-def _counts(rows: Rows) -> Figure:
+def _counts(rows: Rows) -> dict[str, Figure]:
+    """Nothing where there is only one kind of points."""
     tables = {}
     for label, runs in rows.items():
         steps, kinds, counts = counts_over_time(runs)
         tables[label] = (steps, kinds, np.mean(counts, axis=0))
     last = max(run.record["steps"] for runs in rows.values() for run in runs)
-    return plotting.counts_by_method(tables, last)
+    several = max(len(kinds) for _, kinds, _ in tables.values()) > 1
+    return {"counts": plotting.counts_by_method(tables, last)} if several else {}
 
 
 def _coefficients(rows: Rows) -> dict[str, Figure]:
@@ -181,6 +183,7 @@ def _dynamics(rows: Rows) -> dict[str, Figure]:
         rounds,
         names=problem.space.names,
         coordinates=problem.coordinates,
+        output=problem.outputs[0],
     )
     return {"dynamics": figure}
 

@@ -216,6 +216,7 @@ class Recorder:
             drawn["curves"] = plotting.curves(columns(self.training), self._rounds())
         if self.rounds:
             drawn["points"] = self._draw_points()
+        if self.rounds and len(self.problem.space.names) > 1:
             drawn["counts"] = plotting.counts(self._rounds(), self._last_step())
         if self.rounds and self.points.items[0]["eigenvalues"].size:
             drawn["spectrum"] = self._draw_spectrum()

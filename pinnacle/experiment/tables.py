@@ -166,10 +166,12 @@ def _grid(lines: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str
 def _word(name: str, value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
-    if name == "failed":
+    if name in ("failed", "reached"):
         return f"{value:.0%}"
     if math.isinf(value):
         return "failed"
+    if name in ("rounds", "steps to it"):
+        return f"{value:.10g}"
     return f"{value:.4g}" if name.startswith("seconds") else f"{value:.2e}"
 
 

@@ -10,15 +10,18 @@ from matplotlib.figure import Figure
 from ..problems import Reference
 from ._fields import (
     _background,
+    _bar,
+    _explain,
     _field,
     _frame,
     _height,
     _largest,
-    _name_slice,
+    _limits,
+    _plane,
     _scatter,
     _slice,
 )
-from ._style import new_figure, styled, styles
+from ._style import new_figure, outer, styled, styles
 
 
 # By method: steps "n" and values "seeds n"; steps "n", names of the kinds and counts
@@ -94,9 +97,9 @@ def counts_by_method(tables: Counts, last: int) -> Figure:
     columns = min(len(tables), 4)
     rows = -(-len(tables) // columns)
     figure, axes = new_figure(rows, columns, 2.4 * columns + 0.6, 1.9 * rows + 0.5)
-    panels = axes.ravel()
+    highest = max(counts.sum(axis=1).max() for _, _, counts in tables.values())
     for axis, (name, (steps, kinds, counts)) in zip(
-        panels, tables.items(), strict=False
+        axes.ravel(), tables.items(), strict=False
     ):
         end = np.append(steps, max(last, steps[-1] + 1))
         axis.stackplot(
@@ -108,13 +111,11 @@ def counts_by_method(tables: Counts, last: int) -> Figure:
             edgecolor="white",
             linewidth=0.2,
         )
-        axis.set(title=name, xlim=(end[0], end[-1]), xlabel="step", ylabel="points")
-        axis.margins(y=0)
+        axis.set(title=name, xlabel="step", ylabel="points")
+        axis.set(xlim=(end[0], end[-1]), ylim=(0, highest))
         axis.locator_params(nbins=4)
-        axis.label_outer()
-    for axis in panels[len(tables) :]:
-        axis.set_axis_off()
-    handles, labels = panels[0].get_legend_handles_labels()
+    outer(axes)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     return figure
 
@@ -154,20 +155,24 @@ def fields(
         limit, cmap = float(max(worst, default=1.0)) or 1.0, "PuOr_r"
     else:
         limit, cmap = _largest(true), "RdBu_r"
-    panels = {f"true ${symbol}$": true, **shown}
+    words = "error of " if error else ""
+    panels = {f"true ${symbol}$": true, **{words + n: v for n, v in shown.items()}}
     columns = min(len(panels), 4)
     rows = -(-len(panels) // columns)
     height = 1.9 * _height(reference, coordinates) + 0.5
     figure, axes = new_figure(rows, columns, 3.0 * columns, height * rows)
-    grid = axes.ravel()
-    for i, (axis, (name, values)) in enumerate(zip(grid, panels.items(), strict=False)):
-        scale = (_largest(true), "RdBu_r") if i == 0 else (limit, cmap)
-        _field(figure, axis, reference, values, coordinates, *scale)
+    meshes = []
+    for axis, (name, values) in zip(axes.ravel(), panels.items(), strict=False):
+        scale = (limit, cmap) if meshes else (_largest(true), "RdBu_r")
+        meshes.append(_field(axis, reference, values, coordinates, *scale))
         axis.set_title(name)
-        axis.label_outer()
-    for axis in grid[len(panels) :]:
-        axis.set_axis_off()
-    _name_slice(figure, reference, coordinates)
+    outer(axes)
+    if error:
+        _bar(figure, axes, meshes[:1], f"true ${symbol}$")
+        _bar(figure, axes, meshes[1:], rf"error $\hat{{{symbol}}} - {symbol}$")
+    else:
+        _bar(figure, axes, meshes, f"${symbol}$")
+    figure.suptitle(_plane(reference, coordinates), fontsize=9)
     return figure
 
 
@@ -197,6 +202,7 @@ def dynamics(
     *,
     names: Sequence[str],
     coordinates: Sequence[str] = ("x", "t"),
+    output: str = "u",
 ) -> Figure:
     """How each method selects over the training: a row a method, a column a step.
 
@@ -208,7 +214,7 @@ def dynamics(
     - `reference`: gives the grid.
     - `rounds`: by method, some of its rounds.
     - `names`: of the kinds.
-    - `coordinates`: their symbols.
+    - `coordinates`, `output`: symbols of the coordinates and of the first output.
     """
     columns = max(len(some) for some in rounds.values())
     height = 1.6 * _height(reference, coordinates) + 0.4
@@ -216,18 +222,16 @@ def dynamics(
         len(rounds), columns, 2.3 * columns + 0.6, height * len(rounds) + 0.5
     )
     limit = _largest(_slice(reference, reference.values[:, 0], coordinates))
+    limits = _limits(reference, [one.x for some in rounds.values() for one in some])
+    meshes = []
     for line, (method, some) in zip(axes, rounds.items(), strict=True):
         for axis, one in zip(line, some, strict=False):
             values = _slice(reference, one.prediction[:, 0], coordinates)
-            _background(axis, reference, values, limit)
+            meshes.append(_background(axis, reference, values, limit))
             _scatter(axis, one.x, one.kind, one.new, names)
-            _frame(axis, reference, coordinates)
+            _frame(axis, limits, coordinates)
             axis.set_title(f"step {one.step:,}", fontsize=8)
-            axis.label_outer()
-        for axis in line[len(some) :]:
-            axis.set_axis_off()
         line[0].set_ylabel(f"{method}\n{line[0].get_ylabel()}")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(names))
-    _name_slice(figure, reference, coordinates, "background at")
+    outer(axes)
+    _explain(figure, axes, meshes, names, output, _plane(reference, coordinates))
     return figure

@@ -96,7 +96,10 @@ def _candidates(embedding, kind, live, count: int, kinds: int) -> Candidates:
 
 @styled
 def embedding(
-    of: Embedded, *, components: Sequence[tuple[int, int]] = ((0, 1), (2, 3))
+    of: Embedded,
+    *,
+    components: Sequence[tuple[int, int]] = ((0, 1), (2, 3)),
+    title: str = "",
 ) -> Figure:
     """Candidates in pairs of components of the embedding, and their sorted scores.
 
@@ -107,6 +110,7 @@ def embedding(
     - `of`: from `embed`.
     - `components`: which columns of φ each panel shows; pairs that do not exist are
       left out.
+    - `title`: said before the numbers of points, for instance the step.
     """
     shown = [pair for pair in components if max(pair) < of.embedding.shape[1]]
     figure, axes = new_figure(1, len(shown) + 1, 3.1 * (len(shown) + 1), 3.2)
@@ -117,6 +121,7 @@ def embedding(
             ylabel=rf"$\hat\lambda_{{{j + 1}}}^{{1/2}} \hat a_{{{j + 1}}}(z)$",
         )
         axis.locator_params(nbins=5)
+        axis.ticklabel_format(scilimits=(-3, 4))
     axis, rank = axes[0, -1], np.empty(of.score.size, int)
     rank[np.argsort(-of.score, kind="stable")] = np.arange(1, of.score.size + 1)
     _scatter(axis, of, rank, np.maximum(of.score, np.finfo(of.score.dtype).tiny))
@@ -129,6 +134,8 @@ def embedding(
     )
     handles, labels = axis.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    words = f"K-means++ chooses {of.chosen.size} of {of.score.size} candidates"
+    figure.suptitle(f"{title}: {words}" if title else words, fontsize=9)
     return figure
 
 

@@ -10,9 +10,10 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from ..problems import Reference
-from ._style import new_figure, styled, styles
+from ._style import new_figure, outer, styled, styles
 
 
+_ROOM = 0.03  # of the width of a panel of points, beyond the outermost on each side
 # Greys that coloured points stand out from.
 _PALE = ListedColormap(colormaps["Greys"](np.linspace(0.03, 0.55, 256)))
 
@@ -43,14 +44,19 @@ def solution(
         true = _slice(reference, reference.values[:, row], coordinates)
         ours = _slice(reference, np.asarray(prediction)[:, row], coordinates)
         limit = _largest(true)
-        titles = (f"reference ${symbol}$", rf"prediction $\hat{{{symbol}}}$")
-        for axis, title, values in zip(panels[:2], titles, (true, ours), strict=True):
-            _field(figure, axis, reference, values, coordinates, limit, "RdBu_r")
-            axis.set_title(title)
+        titles = (
+            f"reference ${symbol}$",
+            rf"prediction $\hat{{{symbol}}}$",
+            rf"error $\hat{{{symbol}}} - {symbol}$",
+        )
         error = ours - true
-        _field(figure, panels[2], reference, error, coordinates, None, "PuOr_r")
-        panels[2].set_title(rf"error $\hat{{{symbol}}} - {symbol}$")
-    _name_slice(figure, reference, coordinates)
+        scale, own = (limit, "RdBu_r"), (_largest(error), "PuOr_r")
+        for axis, title, values, of in zip(
+            panels, titles, (true, ours, error), (scale, scale, own), strict=True
+        ):
+            _bar(figure, axis, [_field(axis, reference, values, coordinates, *of)])
+            axis.set_title(title)
+    figure.suptitle(_plane(reference, coordinates), fontsize=9)
     return figure
 
 
@@ -86,23 +92,26 @@ def points(
     rows = -(-len(titles) // columns)
     figure, axes = new_figure(rows, columns, 2.5 * columns + 0.8, 2.9 * rows + 0.4)
     limit = _largest(_slice(reference, reference.values[:, 0], coordinates))
-    panels = axes.ravel()
-    image = None
-    for i, axis in enumerate(panels[: len(titles)]):
+    limits, meshes = _limits(reference, positions), []
+    for i, axis in enumerate(axes.ravel()[: len(titles)]):
         values = _slice(reference, np.asarray(predictions[i])[:, 0], coordinates)
-        image = _background(axis, reference, values, limit)
+        meshes.append(_background(axis, reference, values, limit))
         _scatter(axis, positions[i], kinds[i], new[i], names)
-        _frame(axis, reference, coordinates)
+        _frame(axis, limits, coordinates)
         axis.set_title(titles[i])
-        axis.label_outer()
-    for axis in panels[len(titles) :]:
-        axis.set_axis_off()
-    if image is not None:
-        figure.colorbar(image, ax=axes, label=rf"$\hat{{{output}}}$", aspect=30)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(names))
-    figure.suptitle("Training points (hollow: kept from earlier rounds)", fontsize=9)
+    outer(axes)
+    _explain(figure, axes, meshes, names, output, _plane(reference, coordinates))
     return figure
+
+
+def _explain(figure: Figure, axes, meshes, names, output: str, plane: str) -> None:
+    """What colours, markers and grey mean in a figure of points."""
+    _bar(figure, axes, meshes, rf"$\hat{{{output}}}$")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(names))
+    title = "Training points (hollow: kept from earlier rounds)"
+    behind = rf"; $\hat{{{output}}}$ {plane}" if plane else ""
+    figure.suptitle(title + behind, fontsize=9)
 
 
 def _scatter(axis: Axes, positions, kinds, new, names) -> None:
@@ -119,7 +128,6 @@ def _scatter(axis: Axes, positions, kinds, new, names) -> None:
                 edgecolors=edge,
                 linewidths=0.4 if fill == colour else 0.8,
                 zorder=3,
-                clip_on=False,
                 label=name if fill == colour else None,
             )
 
@@ -128,38 +136,61 @@ def _background(axis: Axes, reference: Reference, values, limit):
     if len(reference.axes) == 1:
         axis.plot(reference.axes[0], values, color="0.5")
         return None
-    x, y = reference.axes[:2]
-    mesh = axis.pcolormesh(
-        x, y, values.T, cmap=_PALE, vmin=-limit, vmax=limit, shading="gouraud"
-    )
-    mesh.set_rasterized(True)
+    return _mesh(axis, reference, values, limit, _PALE)
+
+
+def _field(axis: Axes, reference, values, coordinates, limit, cmap):
+    """A line, or colours from −limit to limit; returns these for a bar."""
+    mesh = None
+    if len(reference.axes) == 1:
+        axis.plot(reference.axes[0], values)
+    else:
+        mesh = _mesh(axis, reference, values, limit, cmap)
+    _frame(axis, _limits(reference), coordinates)
     return mesh
 
 
-def _field(
-    figure, axis: Axes, reference, values, coordinates, limit, cmap, bar=True
-) -> None:
-    if len(reference.axes) == 1:
-        axis.plot(reference.axes[0], values)
-        axis.set_xlabel(f"${coordinates[0]}$")
-        return
-    limit = _largest(values) if limit is None else limit
+def _mesh(axis: Axes, reference: Reference, values, limit, cmap):
     x, y = reference.axes[:2]
     mesh = axis.pcolormesh(
         x, y, values.T, cmap=cmap, vmin=-limit, vmax=limit, shading="gouraud"
     )
     mesh.set_rasterized(True)
-    if bar:
-        figure.colorbar(mesh, ax=axis, aspect=25)
-    _frame(axis, reference, coordinates)
+    return mesh
 
 
-def _frame(axis: Axes, reference: Reference, coordinates) -> None:
-    axis.set_xlabel(f"${coordinates[0]}$")
-    if len(reference.axes) == 1:
+def _bar(figure: Figure, axes, meshes, label: str = "") -> None:
+    """One bar for panels of one scale, with arrows where values lie beyond it."""
+    meshes = [mesh for mesh in meshes if mesh is not None]
+    if not meshes:
         return
-    x, y = reference.axes[:2]
-    axis.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]), ylabel=f"${coordinates[1]}$")
+    low, high = meshes[0].get_clim()
+    below = any(np.any(mesh.get_array() < low) for mesh in meshes)
+    above = any(np.any(mesh.get_array() > high) for mesh in meshes)
+    extend = ("neither", "max", "min", "both")[2 * below + above]
+    rows, columns = np.atleast_2d(axes).shape
+    figure.colorbar(
+        meshes[0], ax=axes, label=label, extend=extend,
+        aspect=25 * rows, fraction=0.15 / columns,
+    )  # fmt: skip
+
+
+def _limits(reference: Reference, positions=()) -> list[tuple[float, float]]:
+    """Of the axes that are shown: they hold the grid and, with room for their markers,
+    the points."""
+    limits, room = [], _ROOM if len(positions) else 0.0
+    for i, axis in enumerate(reference.axes[:2]):
+        every = np.concatenate([axis, *(np.asarray(p)[:, i] for p in positions)])
+        low, high = float(every.min()), float(every.max())
+        limits.append((low - room * (high - low), high + room * (high - low)))
+    return limits
+
+
+def _frame(axis: Axes, limits, coordinates) -> None:
+    axis.set(xlabel=f"${coordinates[0]}$", xlim=limits[0])
+    if len(limits) == 1:
+        return
+    axis.set(ylabel=f"${coordinates[1]}$", ylim=limits[1])
     axis.locator_params(nbins=4)
     if coordinates[1] != "t":
         axis.set_aspect("equal")
@@ -190,15 +221,13 @@ def _fixed(reference: Reference, coordinates: Sequence[str]) -> tuple[int, ...]:
     return tuple(n - 1 if name == "t" else n // 2 for name, n in others)
 
 
-def _name_slice(
-    figure: Figure, reference: Reference, coordinates, what: str = "at"
-) -> None:
+def _plane(reference: Reference, coordinates: Sequence[str]) -> str:
+    """In words, where on the other axes it lies; nothing if there are none."""
     at = zip(
         coordinates[2:], reference.axes[2:], _fixed(reference, coordinates), strict=True
     )
     words = ", ".join(f"${name} = {axis[i]:.3g}$" for name, axis, i in at)
-    if words:
-        figure.suptitle(f"{what} {words}", fontsize=9)
+    return f"at {words}" if words else ""
 
 
 def _largest(values) -> float:

@@ -49,6 +49,21 @@ def new_figure(rows: int, columns: int, width: float, height: float):
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
+def outer(axes: np.ndarray) -> None:
+    """Labels at the left and below the lowest panel of each column only; panels without
+    anything are left out."""
+    for column in axes.T:
+        drawn = [axis for axis in column if axis.has_data()]
+        for axis in set(column) - set(drawn):
+            axis.set_axis_off()
+        for axis in drawn[:-1]:
+            axis.set_xlabel("")
+            axis.tick_params(labelbottom=False)
+    for axis in axes[:, 1:].ravel():
+        axis.set_ylabel("")
+        axis.tick_params(labelleft=False)
+
+
 def styles(names: Sequence[str]) -> Iterator[tuple[str, str, str, str]]:
     """Name, colour, marker and line style, kept together by position."""
     return zip(

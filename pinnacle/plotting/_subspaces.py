@@ -16,8 +16,8 @@ from .._ntk import Rows
 from .._operator import Dirichlet
 from .._space import AugmentedSpace, Block, Component
 from ..problems import Problem, Reference
-from ._fields import _field, _fixed, _height
-from ._style import new_figure, styled, styles, thin
+from ._fields import _bar, _field, _fixed, _height, _largest
+from ._style import new_figure, outer, styled, styles, thin
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,13 +146,17 @@ def stage(where: Subspaces, model: Model) -> Stage:
 
 @styled
 def eigenfunctions(where: Subspaces, at: Stage, *, count: int = 6) -> Figure:
-    """The leading eigenfunctions ψ_i, a column each, on every family of rows."""
+    """The leading eigenfunctions ψ_i, a column each, on every family of rows.
+
+    Over all rows the mean of ψ_i² is 1, so that panels of one row of the figure, which
+    have one scale, tell how much of each eigenfunction lies there.
+    """
     psi, values = np.asarray(at.system.eigenfunctions), at.system.eigenvalues
     columns = {
         rf"$\psi_{{{i + 1}}}$, $\lambda = {_power(values[i])}$": psi[:, i]
         for i in range(min(count, psi.shape[1]))
     }
-    return _panels(where, columns, alone=True)
+    return _panels(where, columns)
 
 
 @styled
@@ -168,16 +172,15 @@ def reconstruction(
     **Arguments:**
 
     - `where`, `at`: the rows and the stage.
-    - `counts`: the numbers k.
+    - `counts`: the numbers k; all eigenfunctions if there are fewer.
     - `true`: reconstruct the true solution instead of the prediction.
     """
     symbol = "u" if true else r"\hat u"
     target = where.solution if true else at.prediction
-    rank = at.system.eigenvalues.size
+    rank = _rank(at.system)
     columns = {
         f"top {k}": np.asarray(theory.reconstruction(at.system, target, k))
-        for k in counts
-        if k <= rank
+        for k in (min(k, rank) for k in counts)
     }
     return _panels(where, {**columns, f"$F[{symbol}]$": np.asarray(target)})
 
@@ -186,22 +189,22 @@ def reconstruction(
 def reconstruction_errors(where: Subspaces, stages: Mapping[str, Stage]) -> Figure:
     """How well the top k eigenfunctions describe û and u, over k, a line a stage.
 
-    The size (root mean square) of what is missing, on the solution and on the residual
-    subspace, in units of the size of the described function there; where that is 0 (the
-    residual of the true solution), in its own units.
+    The size (root mean square) of what is missing: on the solution subspace in units of
+    the size of û or u, on the residual subspace in those of the residual, since it
+    falls to 0 in training, as that of the true solution is.
     """
     figure, axes = new_figure(2, 2, 8.6, 5.4)
     for row, (true, symbol) in enumerate(((False, r"\hat u"), (True, "u"))):
         for column, name in enumerate(("solution", "residual")):
-            axis, relative = axes[row, column], True
+            axis, relative = axes[row, column], column == 0
             here = (where.family < where.outputs) == (column == 0)
             for label, colour, _, line in styles(list(stages)):
                 at = stages[label]
                 target = where.solution if true else at.prediction
                 error, size = _missing(at.system, target, here)
-                relative = size > 0
+                unit = size if relative else 1.0
                 k = np.arange(1, error.size + 1)
-                axis.plot(k, error / (size or 1.0), line, color=colour, label=label)
+                axis.plot(k, error / unit, line, color=colour, label=label)
             axis.set(
                 xscale="log",
                 yscale="log",
@@ -209,6 +212,8 @@ def reconstruction_errors(where: Subspaces, stages: Mapping[str, Stage]) -> Figu
                 ylabel="relative error" if relative else "error",
                 title=f"$F[{symbol}]$ on the {name} subspace",
             )
+            low, high = axis.get_ylim()
+            axis.set_ylim(min(low, high / 10), 1.1 * high)  # a decade at least
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     return figure
@@ -216,7 +221,7 @@ def reconstruction_errors(where: Subspaces, stages: Mapping[str, Stage]) -> Figu
 
 def _missing(system: theory.EigenSystem, target, here) -> tuple[np.ndarray, float]:
     """RMS of y − y_k over some rows for k = 1, …, rank, and that of y."""
-    kept = int(np.sum(np.asarray(system.eigenvalues) > 0))
+    kept = _rank(system)
     psi = np.asarray(system.eigenfunctions)[:, :kept]
     parts = psi[here] * np.asarray(theory.coefficients(system, target))[None, :kept]
     target = np.asarray(target)
@@ -225,28 +230,30 @@ def _missing(system: theory.EigenSystem, target, here) -> tuple[np.ndarray, floa
     return np.sqrt(np.mean(gap**2, axis=0)), size
 
 
-def _panels(where: Subspaces, columns: Mapping[str, np.ndarray], alone=False) -> Figure:
-    """A row of panels for each family; one scale a row, or one a panel."""
+def _rank(system: theory.EigenSystem) -> int:
+    return int(np.sum(np.asarray(system.eigenvalues) > 0))
+
+
+def _panels(where: Subspaces, columns: Mapping[str, np.ndarray]) -> Figure:
+    """A row of panels, of one scale, for each family."""
     names, height = where.names, 1.6 * _height(where.grid, where.coordinates) + 0.3
     figure, axes = new_figure(
         len(names), len(columns), 1.9 * len(columns) + 0.8, height * len(names) + 0.3
     )
     for family, name in enumerate(names):
         here = where.family == family
-        limit = max(float(np.abs(values[here]).max()) for values in columns.values())
-        for column, (title, values) in enumerate(columns.items()):
-            axis, own = axes[family, column], values[here]
-            scale = None if alone else limit or 1.0
-            bar = not alone and column == len(columns) - 1
-            _field(
-                figure, axis, where.grid, _on_grid(where, own), where.coordinates,
-                scale, "RdBu_r", bar=bar,
-            )  # fmt: skip
-            if family == 0:
-                axis.set_title(title, fontsize=8)
-            axis.label_outer()
+        shown = [_on_grid(where, values[here]) for values in columns.values()]
+        limit, meshes = _largest(np.stack(shown)), []
+        for axis, values in zip(axes[family], shown, strict=True):
+            meshes.append(
+                _field(axis, where.grid, values, where.coordinates, limit, "RdBu_r")
+            )
+        _bar(figure, axes[family], meshes)
         kind = "solution" if family < where.outputs else "residual"
         axes[family, 0].set_ylabel(f"{kind}: {name}\n{axes[family, 0].get_ylabel()}")
+    for axis, title in zip(axes[0], columns, strict=True):
+        axis.set_title(title, fontsize=8)
+    outer(axes)
     return figure
 
 
