@@ -96,13 +96,14 @@ class RunFolder:
         missing = [name for name in names if not (self / name).is_file()]
         if missing:
             anew = (
-                f", or begin it anew with `pinnacle run --config {self / 'config.json'}"
-                f" --out {path} --overwrite`"
+                ""
+                if "config.json" in missing
+                else ", or begin it anew with `pinnacle run --config "
+                f"{self / 'config.json'} --out {path} --overwrite`"
             )
             raise ValueError(
                 f"{path!r} has no {' and no '.join(missing)}: give the folder of a run "
-                f"that has got as far as its first checkpoint"
-                f"{'' if 'config.json' in missing else anew}."
+                f"that has got as far as its first checkpoint{anew}."
             )
 
     def _is_run(self) -> bool:

@@ -119,9 +119,8 @@ class Experiment:
         return Model(network, self.problem.coefficients)
 
     def warm_up(self) -> None:
-        """Compile what is no part of the training: metrics and prediction.
+        """Compile what is no part of the training, metrics and prediction, before it.
 
-        Then all that is compiled later counts among the seconds of the training.
         Raises `ValueError` if the reference lacks the output that ends the run.
         """
         model = self.model()
