@@ -52,7 +52,7 @@ def test_answers_are_averages_of_the_iterates(decay):
     np.testing.assert_array_equal(same, alone)
     mean = flat(model())
     for t, (now, answer) in enumerate(zip(iterates, answers, strict=True), start=1):
-        a = min(decay, t / (9 + t))
+        a = min(decay, t / (19 + t))
         mean = a * mean + (1 - a) * now
         np.testing.assert_allclose(answer, mean, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(flat(done.model), answers[-1])

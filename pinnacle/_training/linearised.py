@@ -102,7 +102,7 @@ class Dense(AbstractLinearised):
         return solve
 
 
-_WHOLE = 400  # rows up to which splitting a product saves nothing, on a CPU
+_WHOLE = 128  # rows up to which splitting a product saves nothing, on a CPU
 
 
 def _gram(A: Float[Array, "k n"]) -> Float[Array, "k k"]:
