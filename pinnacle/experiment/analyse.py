@@ -15,6 +15,7 @@ from .._checkpoint import load
 from .._misc import require_integer
 from .._model import Model
 from ..problems import Reference
+from .comparison_figures import coefficient_figures
 from .config import read_config
 from .folder import RunFolder
 from .methods import make_method
@@ -112,15 +113,11 @@ def _double(model: Model, like: Model) -> Model:
 
 
 def _coefficients(folder: RunFolder, experiment: Experiment) -> dict[str, Figure]:
-    """The unknown coefficients over the steps, with their true values."""
     rows = folder.read_rows("history.csv")
-    figures = {}
-    for name, true in experiment.problem.true_coefficients.items():
-        column = f"coefficient/{name}"
-        steps = np.array([row["step"] for row in rows])
+    steps = np.array([row["step"] for row in rows])
+
+    def courses(column):
         values = np.array([[row[column] for row in rows]])
-        courses = {experiment.config.method: (steps, values)}
-        figures[f"coefficient-{name}"] = plotting.errors(
-            courses, quantity=name, truth=float(true), log=False
-        )
-    return figures
+        return {experiment.config.method: (steps, values)}
+
+    return coefficient_figures(experiment.problem.true_coefficients, courses)

@@ -1,7 +1,7 @@
 """The figures of an experiment, from its finished units."""
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from ..problems import predict
 from .config import from_dict
 from .folder import RunFolder
 from .run import Experiment, build, precision
-from .tables import Finished, Rows, counts_over_time, percentile
+from .tables import FinishedUnit, Rows, counts_over_time, percentile
 
 
 _WORDS = {"mse": "mean squared error", "relative_l2": "relative $L_2$ error"}
@@ -51,16 +51,16 @@ def _best_rows(rows: Rows, metric: str) -> Rows:
     return {name: runs for name, runs in rows.items() if name in kept}
 
 
-def _experiment(run: Finished) -> Experiment:
+def _experiment(run: FinishedUnit) -> Experiment:
     """The objects of a run; to be called, and used, in the run's precision."""
     return build(from_dict(run.record["config"]))
 
 
-def _precision(run: Finished):
+def _precision(run: FinishedUnit):
     return precision(from_dict(run.record["config"]))
 
 
-def course(runs: list[Finished], metric: str) -> tuple[np.ndarray, np.ndarray]:
+def course(runs: list[FinishedUnit], metric: str) -> tuple[np.ndarray, np.ndarray]:
     """Steps, and the metric at them, a row a seed; NaN where a run has no value."""
     tables = [run.history() for run in runs]
     steps = np.unique([row["step"] for table in tables for row in table])
@@ -71,7 +71,7 @@ def course(runs: list[Finished], metric: str) -> tuple[np.ndarray, np.ndarray]:
     return steps, values
 
 
-def _seconds(runs: list[Finished]) -> np.ndarray:
+def _seconds(runs: list[FinishedUnit]) -> np.ndarray:
     """The median of the seeds' time at each step, without compiling."""
     names = ("seconds_training", "seconds_selecting", "seconds_compiling")
     training, selecting, compiling = (course(runs, name)[1] for name in names)
@@ -107,19 +107,25 @@ def _counts(rows: Rows) -> dict[str, Figure]:
 
 
 def _coefficients(rows: Rows) -> dict[str, Figure]:
-    """Unknown coefficients over the steps, with their true values."""
     first = next(iter(rows.values()))[0]
     with _precision(first):
         true = _experiment(first).problem.true_coefficients
+    return coefficient_figures(
+        true,
+        lambda column: {label: course(runs, column) for label, runs in rows.items()},
+    )
+
+
+def coefficient_figures(
+    true: Mapping[str, float], courses: Callable[[str], plotting.Courses]
+) -> dict[str, Figure]:
+    """The unknown coefficients over the steps, with their true values.
+
+    `courses` gives a column of the history by label: steps, and a row a seed.
+    """
     return {
         f"coefficient-{name}": plotting.errors(
-            {
-                label: course(runs, f"coefficient/{name}")
-                for label, runs in rows.items()
-            },
-            quantity=name,
-            truth=float(value),
-            log=False,
+            courses(f"coefficient/{name}"), quantity=name, truth=float(value), log=False
         )
         for name, value in true.items()
     }
@@ -188,7 +194,7 @@ def _dynamics(rows: Rows) -> dict[str, Figure]:
     return {"dynamics": figure}
 
 
-def _rounds(run: Finished) -> list[plotting.Round]:
+def _rounds(run: FinishedUnit) -> list[plotting.Round]:
     points = run.folder.read_arrays("points.npz")
     snapshots = run.folder.read_arrays("snapshots.npz")
     place = {number: i for i, number in enumerate(points["round"].tolist())}

@@ -15,7 +15,7 @@ from .unit import RESULT
 
 
 @dataclasses.dataclass(frozen=True)
-class Finished:
+class FinishedUnit:
     """A unit that has its result."""
 
     folder: RunFolder
@@ -37,7 +37,7 @@ class Finished:
         return self.folder.read_rows("rounds.csv")
 
 
-Rows = dict[str, list[Finished]]  # by label, in the order of their seeds
+Rows = dict[str, list[FinishedUnit]]  # by label, in the order of their seeds
 
 
 def read_experiment(folder: pathlib.Path) -> tuple[dict[str, Any], Rows]:
@@ -55,7 +55,7 @@ def read_experiment(folder: pathlib.Path) -> tuple[dict[str, Any], Rows]:
     for path in folder.glob(f"runs/*/*/{RESULT}"):
         record = json.loads(path.read_text())
         rows.setdefault(record["label"], []).append(
-            Finished(RunFolder(path.parent), record)
+            FinishedUnit(RunFolder(path.parent), record)
         )
     for runs in rows.values():
         runs.sort(key=lambda run: run.record["seed"])
@@ -72,7 +72,7 @@ def percentile(values: Iterable[float | int], share: float) -> float:
     return float(ordered[low] + (place - low) * (ordered[high] - ordered[low]))
 
 
-def summary(runs: Sequence[Finished], metric: str) -> dict[str, Any]:
+def summary(runs: Sequence[FinishedUnit], metric: str) -> dict[str, Any]:
     """Median, 20th and 80th percentile, share of failed seeds, and every seed."""
     values = [run.value(metric) for run in runs]
     return {
@@ -189,7 +189,7 @@ def _counts(rows: Rows) -> Iterable[dict[str, Any]]:
             yield {"row": label, "step": step, **named}
 
 
-def counts_over_time(runs: Sequence[Finished]):
+def counts_over_time(runs: Sequence[FinishedUnit]):
     """Steps at which any run chose points, kinds, counts `(runs, steps, kinds)`."""
     tables = [run.rounds() for run in runs]
     tables = [table for table in tables if table]
@@ -204,7 +204,7 @@ def counts_over_time(runs: Sequence[Finished]):
     return steps, kinds, np.stack(counts)
 
 
-def _times(label: str, runs: Sequence[Finished], about) -> dict[str, Any]:
+def _times(label: str, runs: Sequence[FinishedUnit], about) -> dict[str, Any]:
     """Medians over the seeds of where the time went."""
     seconds = [run.record["seconds"] for run in runs]
     line: dict[str, Any] = {"row": label}
@@ -216,7 +216,7 @@ def _times(label: str, runs: Sequence[Finished], about) -> dict[str, Any]:
     return line
 
 
-def _to_threshold(runs: Sequence[Finished], about) -> dict[str, float]:
+def _to_threshold(runs: Sequence[FinishedUnit], about) -> dict[str, float]:
     arguments = (about["metric"], about["threshold"], about["sustain"])
     reached = [time_to_error(run.history(), *arguments) for run in runs]
     seconds = [math.inf if r is None else r[1] for r in reached]

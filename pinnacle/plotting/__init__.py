@@ -6,6 +6,7 @@ Nothing here touches `matplotlib.pyplot` or its global state.
 """
 
 from ._comparison import (
+    Courses as Courses,
     Round as Round,
     counts_by_method as counts_by_method,
     dynamics as dynamics,

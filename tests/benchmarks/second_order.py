@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -34,6 +35,8 @@ import optax
 
 import pinnacle as pn
 from pinnacle import nn, problems
+from pinnacle._selector._budget import group_of_kind
+from pinnacle._selector.kmeans import _draw, _Progress
 from pinnacle._training.clock import CompileClock
 from pinnacle.experiment import MethodSettings, make_method
 
@@ -78,7 +81,7 @@ PRESETS = {
 
 METHODS = (
     *("uniform", "hammersley", "rad", "causal"),
-    *("pinnacle-s", "pinnacle-k", "leverage"),
+    *("pinnacle-s", "pinnacle-k", "leverage", "leverage-k", "leverage-volume"),
     *("pinnacle-s-no-retention", "pinnacle-k-no-retention"),
 )
 REFERENCES = {"nystrom": 300, "sketch": 64}
@@ -89,7 +92,11 @@ COLUMNS = ("step", "wall", "cpu", "relative_l2", "mse", "loss")
 def pipeline(
     preset: Preset, problem, method: str, estimator: str = "nystrom"
 ) -> pn.SelectionPipeline:
-    """The method by name. With retention it replaces a third of its points."""
+    """The method by name. With retention it replaces a third of its points.
+
+    `leverage-k` and `leverage-volume` choose by K-means++ and by volume on the features
+    whose squared norm is the leverage.
+    """
     settings = MethodSettings(
         budget=preset.points,
         new=preset.points // 3,
@@ -99,7 +106,48 @@ def pipeline(
         estimator=estimator,
         references=REFERENCES[estimator],
     )
-    return make_method(method, problem.space, settings).pipeline
+    name = "leverage" if method in ON_LEVERAGE else method
+    by_name = make_method(name, problem.space, settings).pipeline
+    if method not in ON_LEVERAGE:
+        return by_name
+    # Inside of the fixed shares by kind.
+    return eqx.tree_at(lambda p: p.selector.selector, by_name, ON_LEVERAGE[method])
+
+
+class Volume(pn.AbstractSelector):
+    """Draws each next point ∝ ‖φ(z)‖² beside the span of those chosen before.
+
+    Source: Deshpande, Rademacher, Vempala and Wang 2006, "Matrix approximation and
+    projective clustering via volume sampling", section 3. Where the chosen points span
+    all others it begins anew.
+    """
+
+    def __call__(self, candidates, size, *, key):
+        progress, steps = _Progress.start(candidates, size)
+        group = group_of_kind(candidates)
+
+        def step(i, carry):
+            progress, beside = carry
+            allowed = progress.allowed(candidates, group)
+            spent = jnp.max(_squares(beside), where=allowed, initial=0) <= negligible
+            beside = jnp.where(spent, candidates.embedding, beside)
+            z = _draw(_squares(beside), allowed, jr.fold_in(key, i))
+            unit = beside[z] / jnp.maximum(jnp.linalg.norm(beside[z]), 1e-30)
+            beside = beside - jnp.outer(beside @ unit, unit)
+            return progress.choose(candidates, z, i), beside
+
+        negligible = 1e-9 * jnp.max(_squares(candidates.embedding))
+        start = progress, candidates.embedding
+        progress, _ = jax.lax.fori_loop(0, steps, step, start)
+        mask = jnp.arange(size) < steps
+        return pn.Selection(progress.index, mask, jnp.ones(size))
+
+
+def _squares(rows):
+    return jnp.sum(rows**2, axis=1)
+
+
+ON_LEVERAGE = {"leverage-k": pn.KMeansPlusPlus(), "leverage-volume": Volume()}
 
 
 class LevenbergMarquardt(pn.AbstractResidualOptimiser):
@@ -229,6 +277,9 @@ def table(arguments: argparse.Namespace) -> None:
                 path = folder / f"{name}_{arguments.optimiser}_{method}_{seed}.csv"
                 if not path.exists():
                     write(path, run(name, method, arguments, seed))
+            # Of hundreds of compiled functions the process would run out of mappings.
+            _warm.cache_clear()
+            jax.clear_caches()
     summary(arguments, folder)
 
 
