@@ -17,7 +17,7 @@ from ._ntk.base import AbstractNTKEstimator
 from ._ntk.jacobian import Rows
 from ._results import RESULTS
 from ._retention.base import AbstractRetentionPolicy, TrainingSetInfo
-from ._selector._budget import largest_entry
+from ._selector._budget import count_by, eligible, largest_entry
 from ._selector.base import AbstractSelector
 from ._space.augmented import AugmentedSpace, Block
 from ._space.pool import CandidatePool
@@ -214,7 +214,7 @@ def _select(pipeline, model, state, key, future=None):
     candidates = _candidates(
         pipeline, info, embedding, state, old_embedding, keep, total
     )
-    chosen = pipeline.selector(candidates, _slots(pipeline), key=choose_key)
+    chosen = _choose(pipeline.selector, candidates, _slots(pipeline), key=choose_key)
 
     points, new = _assemble(pipeline, state.points, keep, space.join(pool), chosen)
     new_state = SelectionState(points, retention, state.round + 1)
@@ -232,7 +232,39 @@ def _embed(criterion: AbstractConvergenceCriterion, look: PoolInfo) -> Array:
             f"`criterion` {type(criterion).__name__} returned {found} for {n} "
             f"candidates: return one row a candidate, shape ({n}, q)."
         )
+    if not jnp.issubdtype(embedding.dtype, jnp.floating):
+        raise ValueError(
+            f"`criterion` {type(criterion).__name__} returned {embedding.dtype}: "
+            "return floating-point numbers."
+        )
     return embedding
+
+
+def _choose(selector: AbstractSelector, candidates, size: int, *, key) -> Selection:
+    chosen = selector(candidates, size, key=key)
+    shapes = [getattr(a, "shape", None) for a in jax.tree.leaves(chosen)]
+    if not isinstance(chosen, Selection) or shapes != [(size,)] * 3:
+        raise ValueError(
+            f"`selector` {type(selector).__name__} returned {chosen!r}: return a "
+            f"`Selection` of {size} rows (`choose_best` makes one)."
+        )
+    return chosen
+
+
+def _is_lawful(candidates: Candidates, chosen: Selection) -> Bool[Array, ""]:
+    """Whether distinct available candidates were chosen, with weights that make sense,
+    and no fewer than there are where that is what the quota asks for."""
+    n = candidates.kind.shape[0]
+    here = (chosen.index >= 0) & (chosen.index < n)
+    index = jnp.where(here, chosen.index, 0)
+    fine = here & candidates.available[index]
+    fine = fine & jnp.isfinite(chosen.weight) & (chosen.weight >= 0)
+    times = jnp.zeros(n, jnp.int32).at[index].add(chosen.mask & here)
+    groups = candidates.quota.shape[0]
+    supply = count_by(candidates.group, eligible(candidates), groups)
+    least = jnp.sum(jnp.minimum(candidates.quota, supply))
+    whole = jnp.sum(chosen.mask) >= least
+    return jnp.all(fine | ~chosen.mask) & jnp.all(times <= 1) & whole
 
 
 def _look(
@@ -401,6 +433,7 @@ def _report(pipeline, info, embedding, candidates, chosen, points, new):
     unusable = own & ~_usable(info, embedding)[None, :]
     unusable = jnp.sum(unusable, axis=1, dtype=jnp.int32)
     enough = jnp.sum(chosen.mask) >= jnp.sum(candidates.quota)
+    lawful = _is_lawful(candidates, chosen)
     uses_ntk = depends_on(pipeline.criterion, info, lambda i: i.spectrum.eigenvalues)
     return SelectionInfo(
         counts=space.counts(points),
@@ -409,7 +442,7 @@ def _report(pipeline, info, embedding, candidates, chosen, points, new):
         eigenvalues=info.spectrum.eigenvalues if uses_ntk else jnp.zeros(0),
         new=new,
         unusable=unusable,
-        result=_result(info, enough, offered, unusable),
+        result=_result(info, enough, lawful, offered, unusable),
     )
 
 
@@ -421,11 +454,12 @@ def _usable(info: PoolInfo, embedding: Array) -> Bool[Array, " n"]:
     return jnp.where(jnp.all(finite), embedded, finite)
 
 
-def _result(info, enough, offered, unusable) -> RESULTS:
+def _result(info, enough, lawful, offered, unusable) -> RESULTS:
     """What went wrong, if anything: a single candidate may be unusable, a kind not."""
     lost = jnp.any((unusable > 0) & (unusable == offered))
     lost = lost | (~enough & jnp.any(unusable > 0))
     found = RESULTS.where(enough, RESULTS.successful, RESULTS.pool_exhausted)
+    found = RESULTS.where(lawful, found, RESULTS.unlawful_selection)
     found = RESULTS.where(lost, RESULTS.nonfinite_embedding, found)
     finite = jnp.all(jnp.isfinite(info.residual))
     return RESULTS.where(finite, found, RESULTS.nonfinite_residual)

@@ -25,6 +25,11 @@ class RESULTS(eqx.Enumeration):
         "fewer candidates could be chosen than the budget asks for: enlarge the pool, "
         "lower the budget or lower `min_per_kind`."
     )
+    unlawful_selection = (
+        "the selector chose a candidate twice or one that is not available, fewer than "
+        "it could, or gave a weight that is negative or not finite: "
+        "`pinnacle.testing.check_selector` says which law it breaks."
+    )
     refused = (
         "the optimiser refused many steps in a row, the last of them on points just "
         "chosen: no step length lowered the loss at any damping tried."

@@ -88,6 +88,13 @@ def test_a_table_knows_its_rows_and_no_other_point(dtype):
 
 
 @pytest.mark.parametrize("nearest", [False, True])
+def test_a_table_of_another_dimension(nearest):
+    oracle = TableOracle([[0.1], [0.9]], [1.0, 2.0], nearest)
+    with pytest.raises(ValueError, match=r"1 column.*, but a point has 2 coordinates"):
+        at(oracle, [0.1, 0.1])
+
+
+@pytest.mark.parametrize("nearest", [False, True])
 def test_a_table_without_rows(nearest):
     with pytest.raises(LookupError, match="no row of the table lies at"):
         at(TableOracle(np.zeros((0, 2)), np.zeros((0, 1)), nearest), ROWS[0])

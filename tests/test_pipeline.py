@@ -1,6 +1,7 @@
 """The selection pipeline: one round, and several in a row."""
 
 import itertools
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -462,6 +463,47 @@ class Onlooker(AbstractSelector):
             candidates.retained_embedding,
         )
         return Sampling()(candidates, size, key=key)
+
+
+class Changed(AbstractSelector):
+    """What `Sampling` chooses, changed."""
+
+    change: Callable = eqx.field(static=True)
+
+    def __call__(self, candidates, size, *, key):
+        return self.change(Sampling()(candidates, size, key=key))
+
+
+def field(name, change):
+    return lambda s: eqx.tree_at(lambda s: getattr(s, name), s, replace_fn=change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        field("index", lambda i: i.at[1].set(i[0])),
+        field("index", lambda i: i + 1000),
+        field("index", lambda i: i - 1000),
+        field("mask", lambda m: m.at[0].set(False)),
+        field("weight", lambda w: w.at[0].set(jnp.nan)),
+        field("weight", lambda w: -w),
+    ],
+    ids=["twice", "beyond", "negative", "too few", "weight NaN", "weight negative"],
+)
+def test_a_selector_that_breaks_its_laws(change):
+    method = pipeline(selector=Changed(change))
+    with pytest.raises(eqx.EquinoxRuntimeError, match="the selector chose"):
+        select_points(method, model(), method.init(), key=jr.key(0))
+    lawful = pipeline(selector=Changed(lambda s: s))
+    select_points(lawful, model(), lawful.init(), key=jr.key(0))
+
+
+def test_what_is_no_selection(no_type_checks):
+    longer = lambda s: jax.tree.map(lambda a: jnp.append(a, a[-1:]), s)  # noqa: E731
+    for change in (lambda s: None, lambda s: s.index, longer):
+        method = pipeline(selector=Changed(change))
+        with pytest.raises(ValueError, match=r"`selector` Changed returned .* rows"):
+            select_points(method, model(), method.init(), key=jr.key(0))
 
 
 def test_the_selector_is_told_of_the_rows_that_stay():

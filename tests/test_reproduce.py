@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from pinnacle.experiment.config import make_config
 from pinnacle.experiment.reached import has_reached, time_to_error
 from pinnacle.experiment.reproduce import _Seen, time_left
 from pinnacle.experiment.reproduction import EXPERIMENTS
-from pinnacle.experiment.tables import percentile
+from pinnacle.experiment.tables import percentile, read_experiment
 from pinnacle.experiment.worker import Task, environment
 
 
@@ -140,6 +141,15 @@ def test_record_of_a_unit(finished):
     assert record["seconds"]["wall"] >= record["seconds"]["training"]
     assert not list(folder.glob("lock.*"))
     assert not (folder / "checkpoint.eqx").exists()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_a_damaged_result_is_named(finished, tmp_path, text):
+    out = shutil.copytree(finished[0], tmp_path / "out")
+    result = unit_folder(out, seed=1) / "result.json"
+    result.write_text(text)
+    with pytest.raises(ValueError, match=f"{result}.* is damaged .*delete it"):
+        read_experiment(out / "tiny")
 
 
 def test_tables(finished):

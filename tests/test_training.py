@@ -624,6 +624,40 @@ def test_ctrl_c_keeps_what_there_is(thirty):
     assert same_bits(go_on(start, 16).state, thirty.state)
 
 
+def test_what_a_callback_raises_comes_out_and_loses_nothing(thirty):
+    def fail(progress):
+        if progress.selection is None and progress.step == 14:
+            raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine") as caught:
+        run(30, report_every=7, callbacks=[fail])
+    assert "error.fit" in " ".join(caught.value.__notes__)
+    start = vars(caught.value)["fit"]
+    assert start.history.training["step"].tolist() == [7, 14]
+    assert same_bits(go_on(start, 16).state, thirty.state)
+
+
+@pytest.mark.parametrize("callbacks", [print, [print, None]])
+def test_callbacks_are_a_list_of_functions(callbacks, no_type_checks):
+    with pytest.raises(ValueError, match=r"`callbacks` is .*give a list of functions"):
+        run(30, callbacks=callbacks)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        ({"a": "hello"}, "'hello' as 'a': return one real number"),
+        ({"a": None}, "None as 'a': return one real number"),
+        ({"a": jnp.asarray(1j)}, "complex64 as 'a': return one real number"),
+        ({1: 1.0}, "named 1: give it a string"),
+        (None, "`metrics` returns None: return numbers by name"),
+    ],
+)
+def test_metrics_are_numbers_by_name(metrics, message, no_type_checks):
+    with pytest.raises(ValueError, match=message):
+        run(30, metrics=lambda u: metrics)
+
+
 def test_a_callback_ends_the_run_and_sees_everything():
     seen = []
 
@@ -801,6 +835,13 @@ def test_coefficients_take_the_networks_dtype_and_mixtures_are_refused(x64):
     mixed = eqx.tree_at(lambda u: u.coefficients["a"].raw, u, jnp.ones(()))
     with pytest.raises(ValueError, match="are float32 and float64: convert them all"):
         fit(RAD, mixed, ADAM, steps=1, key=jr.key(0))
+
+
+def test_double_precision_needs_jax_to_have_it():
+    with jax.enable_x64(True):
+        u = model(dtype=jnp.float64)
+    with pytest.raises(ValueError, match=r"are float64, .*jax_enable_x64"):
+        fit(RAD, u, ADAM, steps=1, key=jr.key(0))
 
 
 def test_a_coefficient_does_not_hide_half_precision():

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from .._misc import require_part
 from .base import AbstractDomain, AbstractFace, AbstractRegion
 from .box import Box, as_number, check_axis, check_bounds, stretch, within
 from .periodic import PeriodicFace
@@ -37,6 +38,7 @@ class SpaceTime(AbstractRegion):
         t_lower: SupportsFloat,
         t_upper: SupportsFloat,
     ):
+        require_part("space", space, AbstractDomain, "Interval(0, 1)")
         self.space = space
         self.t_lower = as_number("t_lower", t_lower)
         self.t_upper = as_number("t_upper", t_upper)

@@ -30,8 +30,9 @@ class TableOracle(AbstractOracle):
 
     **Raises:** `ValueError` for tables that do not fit together, numbers that are not
     finite, and rows of equal coordinates with different values. `measure` raises
-    `LookupError` for a point that is not in the table, and `ValueError` where rows with
-    different values can only be told apart in a higher precision.
+    `LookupError` for a point that is not in the table, and `ValueError` for a point of
+    another dimension, and where rows with different values can only be told apart in a
+    higher precision.
     """
 
     x: Float[np.ndarray, "N d"]
@@ -63,6 +64,11 @@ class TableOracle(AbstractOracle):
 
     def measure(self, x, *, key) -> np.ndarray:
         del key
+        if self.x.shape[1] != len(x):
+            raise ValueError(
+                f"the table's `x` has {self.x.shape[1]} column(s), but a point has "
+                f"{len(x)} coordinates: give the table all of them, in their order."
+            )
         if self.nearest and len(self.x):
             distance = ((self.x - x) ** 2).sum(axis=1)
             return self.values[np.argmin(distance)]

@@ -123,6 +123,12 @@ class AugmentedSpace(eqx.Module):
                 f"the parameters of `model` are {' and '.join(found)}: convert them "
                 "all to float32, or all to float64."
             )
+        if jax.dtypes.canonicalize_dtype(found[0]) != found[0]:
+            raise ValueError(
+                "the parameters of `model` are float64, but JAX computes in float32 "
+                "now: switch its option `jax_enable_x64` on before anything else, or "
+                "convert the model to float32."
+            )
         x = jax.ShapeDtypeStruct((self.dim,), model.dtype)
         label = jax.ShapeDtypeStruct((self.rows,), model.dtype)
         try:

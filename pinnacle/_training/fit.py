@@ -179,7 +179,8 @@ def fit(
     `ValueError` for static mistakes; if `throw`, `TrainingError` for a non-finite
     residual, embedding or loss, an exhausted pool, a failed measurement, or an
     optimiser that refuses to step on points just chosen (refusing earlier, it gets new
-    points), and `TrainingInterrupted` after Ctrl-C. Both carry the result so far.
+    points), and `TrainingInterrupted` after Ctrl-C. Both carry the result so far, as
+    `error.fit`. So does what a callback or a metric raises, which comes out as it is.
     """
     if not isinstance(model, Model):
         raise ValueError(
@@ -318,13 +319,30 @@ def _check_metrics(metrics: Metrics | None, model: Model) -> Callable | None:
             f"`metrics` returns {values!r}: return numbers by name, as a dict."
         )
     for name, value in values.items():
+        if not isinstance(name, str):
+            raise ValueError(
+                f"`metrics` returns a number named {name!r}: give it a string as name."
+            )
         if getattr(value, "shape", ()) != ():
             raise ValueError(
                 f"`metrics` returns shape {value.shape} as {name!r}: return one number."
             )
+        if not _is_real(value):
+            found = getattr(value, "dtype", None) or repr(value)
+            raise ValueError(
+                f"`metrics` returns {found} as {name!r}: return one real number."
+            )
         if name in _OWN_COLUMNS or name.startswith(_OWN_PREFIXES):
             raise _name_taken(name)
     return compiled
+
+
+def _is_real(value) -> bool:
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        return isinstance(value, int | float)
+    kinds = (jnp.bool_, jnp.integer, jnp.floating)
+    return any(jnp.issubdtype(dtype, kind) for kind in kinds)
 
 
 def _name_taken(name: str) -> ValueError:
@@ -332,6 +350,14 @@ def _name_taken(name: str) -> ValueError:
         f"`metrics` returns {name!r}, which is a column of the history already: give "
         "it another name."
     )
+
+
+def _check_callbacks(callbacks: Sequence[Callback]) -> tuple[Callback, ...]:
+    if callable(callbacks) or not all(map(callable, callbacks)):
+        raise ValueError(
+            f"`callbacks` is {callbacks!r}: give a list of functions of one `Progress`."
+        )
+    return tuple(callbacks)
 
 
 class _Stop(Exception):
@@ -370,7 +396,7 @@ class _Run:
         self.looks_ahead = looks_at_labels(pipeline)
         self.metrics = _check_metrics(metrics, state.model)
         self.why: str | None = None
-        self.callbacks = callbacks
+        self.callbacks = _check_callbacks(callbacks)
         self.watch = Stopwatch()
         self.training_rows: list[dict] = []
         self.round_rows: list[dict] = []
@@ -394,6 +420,11 @@ class _Run:
             cause = error.__cause__
         except KeyboardInterrupt:
             end = _Stop(RESULTS.interrupted)
+        except Exception as error:
+            fit = self._finish(_Stop(RESULTS.interrupted), None, throw=False)
+            vars(error)["fit"] = fit
+            error.add_note("`error.fit` holds what the run had (a `FitResult`).")
+            raise
         return self._finish(end, cause, throw)
 
     def _loop(self, report_every: int) -> None:

@@ -96,10 +96,10 @@ class RunFolder:
         missing = [name for name in names if not (self / name).is_file()]
         if missing:
             anew = (
-                ""
-                if "config.json" in missing
-                else ", or begin it anew with `pinnacle run --config "
+                ", or begin it anew with `pinnacle run --config "
                 f"{self / 'config.json'} --out {path} --overwrite`"
+                if self._is_run()
+                else ""
             )
             raise ValueError(
                 f"{path!r} has no {' and no '.join(missing)}: give the folder of a run "

@@ -43,23 +43,38 @@ Rows = dict[str, list[FinishedUnit]]  # by label, in the order of their seeds
 def read_experiment(folder: pathlib.Path) -> tuple[dict[str, Any], Rows]:
     """What an experiment is, and its finished units.
 
-    Raises `ValueError` if the folder is not that of an experiment.
+    Raises `ValueError` if the folder is not that of an experiment, or the result of one
+    of its units is damaged.
     """
     try:
         about = json.loads((folder / "experiment.json").read_text())
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"{str(folder)!r} is not the folder of an experiment: {error}"
+            f"{str(folder)!r} is not the folder of an experiment: experiment.json: "
+            f"{error}"
         ) from error
     rows: Rows = {label: [] for label in about["rows"]}
     for path in folder.glob(f"runs/*/*/{RESULT}"):
-        record = json.loads(path.read_text())
+        record = _read_record(path)
         rows.setdefault(record["label"], []).append(
             FinishedUnit(RunFolder(path.parent), record)
         )
     for runs in rows.values():
         runs.sort(key=lambda run: run.record["seed"])
     return about, {label: runs for label, runs in rows.items() if runs}
+
+
+def _read_record(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text())
+        if not {"label", "seed", "result", "metrics"} <= set(record):
+            raise ValueError("entries are missing")
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"{str(path)!r} is damaged ({error}): delete it, and `pinnacle reproduce` "
+            "does this unit again."
+        ) from error
+    return record
 
 
 def percentile(values: Iterable[float | int], share: float) -> float:
