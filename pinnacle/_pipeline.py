@@ -159,7 +159,9 @@ def select_points(
     **Raises:**
 
     A runtime error, if `throw`: for a residual that is not finite, for a kind none of
-    whose candidates has a finite embedding, or for an exhausted pool.
+    whose candidates has a finite embedding, for an exhausted pool, or for a selector
+    that breaks its laws. `ValueError` for a criterion or a selector that returns
+    something else than it should.
     """
     if not isinstance(state, SelectionState):
         raise ValueError(
