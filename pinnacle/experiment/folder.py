@@ -201,10 +201,24 @@ class RunFolder:
                 raise ValueError(f"{', '.join(series)} differ in length")
         return arrays
 
+    def read_record(self, name: str, *entries: str, way_out: str) -> dict[str, Any]:
+        """A JSON file with at least these entries.
+
+        Raises `ValueError` for a missing or damaged file; `way_out` says what to do.
+        """
+        with self._reading(name, way_out):
+            record = json.loads((self / name).read_text())
+            if not set(entries) <= set(record):
+                raise ValueError("entries are missing")
+        return record
+
     @contextmanager
-    def _reading(self, name: str) -> Iterator[None]:
+    def _reading(
+        self,
+        name: str,
+        way_out: str = "bring it back from a copy, or begin the run anew.",
+    ) -> Iterator[None]:
         path = str(self / name)
-        way_out = "bring it back from a copy, or begin the run anew."
         try:
             yield
         except FileNotFoundError:

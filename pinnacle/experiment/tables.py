@@ -55,26 +55,16 @@ def read_experiment(folder: pathlib.Path) -> tuple[dict[str, Any], Rows]:
         ) from error
     rows: Rows = {label: [] for label in about["rows"]}
     for path in folder.glob(f"runs/*/*/{RESULT}"):
-        record = _read_record(path)
-        rows.setdefault(record["label"], []).append(
-            FinishedUnit(RunFolder(path.parent), record)
+        unit = RunFolder(path.parent)
+        record = unit.read_record(
+            RESULT,
+            *("label", "seed", "result", "metrics"),
+            way_out="delete it, and `pinnacle reproduce` does this unit again.",
         )
+        rows.setdefault(record["label"], []).append(FinishedUnit(unit, record))
     for runs in rows.values():
         runs.sort(key=lambda run: run.record["seed"])
     return about, {label: runs for label, runs in rows.items() if runs}
-
-
-def _read_record(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_text())
-        if not {"label", "seed", "result", "metrics"} <= set(record):
-            raise ValueError("entries are missing")
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(
-            f"{str(path)!r} is damaged ({error}): delete it, and `pinnacle reproduce` "
-            "does this unit again."
-        ) from error
-    return record
 
 
 def percentile(values: Iterable[float | int], share: float) -> float:
