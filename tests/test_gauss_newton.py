@@ -12,7 +12,7 @@ import pinnacle as pn
 from pinnacle import nn
 from pinnacle._training import linearised
 from pinnacle._training.loss import residual_rows
-from pinnacle._training.rows import jacobian
+from pinnacle._training.rows import jacobian_blocks
 
 
 X, T = 0, 1
@@ -353,8 +353,9 @@ def jacobians(rows, parameters):
     """By all points at once, point by point, and of rows that are a plain function."""
     theta, unflatten = ravel_pytree(parameters)
     dense = jax.jacfwd(lambda t: rows(unflatten(t)))(theta)
-    plain = jacobian(lambda p: rows(p), parameters)
-    return dense, jacobian(rows, parameters), plain
+    plain = jacobian_blocks(lambda p: rows(p), parameters)
+    blocks = jacobian_blocks(rows, parameters)
+    return dense, rows.jacobian(parameters), jnp.concatenate(plain, 1), blocks
 
 
 @pytest.mark.usefixtures("x64")
@@ -364,8 +365,9 @@ def test_jacobian_of_the_rows(counts):
     rows, parameters = rows_of(
         model(key=jr.key(0)), (6, 3, 3), points(counts, key=jr.key(1))
     )
-    dense, J, plain = jacobians(rows, parameters)
+    dense, J, plain, blocks = jacobians(rows, parameters)
     np.testing.assert_allclose(J, dense, atol=1e-12)
+    np.testing.assert_array_equal(jnp.concatenate(blocks, axis=1), J)
     np.testing.assert_allclose(plain, dense, atol=1e-12)
     pde, ic, bc = counts
     live = np.concatenate(
@@ -407,6 +409,55 @@ def test_conjugate_gradients_on_a_network():
     dense = one_step(pn.GaussNewton(1e-3), rows, parameters)
     free = one_step(pn.GaussNewton(1e-3, iterations=200), rows, parameters)
     np.testing.assert_allclose(flat(free[0]), flat(dense[0]), atol=1e-6)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("form", ["dual", "primal"])
+@pytest.mark.parametrize("damping", [3e-7, 1e-5, 1e-3])
+def test_mixed_precision_errs_by_epsilon_over_damping(form, damping):
+    """Rounding moves the Gram matrix by about ελ_max, and so d by ε/damping of its
+    length at most. d is that of the stacked least squares."""
+    rows, parameters = rows_of(
+        model(key=jr.key(0)), (8, 4, 4), points((8, 4, 4), key=jr.key(1))
+    )
+    J = np.asarray(eqx.filter_jit(rows.jacobian)(parameters))
+    R = np.asarray(eqx.filter_jit(rows)(parameters))
+    before = 0.01 * jr.normal(jr.key(2), (J.shape[1],))
+
+    def direction(mixed):
+        optimiser = pn.GaussNewton(
+            damping, momentum=0.5, form=form, mixed_precision=mixed
+        )
+        state = eqx.tree_at(lambda s: s.direction, optimiser.init(parameters), before)
+        new, state, info = step(optimiser, rows, parameters, state)
+        assert info.details["step_length"] > 0
+        leaves = jax.tree.leaves((new, state.damping, info.loss, info.details))
+        assert {leaf.dtype for leaf in leaves} == {np.dtype("float64")}
+        return np.asarray(state.direction)
+
+    mu = damping * np.linalg.norm(J, 2) ** 2
+    stacked = np.concatenate([J, np.sqrt(mu) * np.eye(J.shape[1])])
+    target = np.concatenate([R, np.sqrt(mu) * 0.5 * before])
+    expected = np.linalg.lstsq(stacked, target)[0]
+    size = np.linalg.norm(expected)
+    single, double = direction(True), direction(False)
+    assert np.linalg.norm(double - expected) < 1e-3 * size
+    error = np.linalg.norm(single - double)
+    assert 1e-9 * size < error < jnp.finfo(jnp.float32).eps / damping * size
+
+
+@pytest.mark.usefixtures("x64")
+def test_mixed_precision_is_float64_where_the_damping_is_small():
+    rows, parameters = rows_of(
+        model(key=jr.key(0)), (8, 4, 4), points((8, 4, 4), key=jr.key(1))
+    )
+    mixed, double = [
+        one_step(pn.GaussNewton(2e-7, mixed_precision=mixed), rows, parameters)[1]
+        for mixed in (True, False)
+    ]
+    size = np.linalg.norm(double.direction)
+    assert size > 0
+    np.testing.assert_allclose(mixed.direction, double.direction, atol=1e-7 * size)
 
 
 def test_coefficients_are_trained_too():

@@ -80,6 +80,19 @@ class Rows(eqx.Module):
         J = self._write(nothing, 0, point, kind, block)
         return J.reshape(block.size, *shape)
 
+    def leaves(
+        self, kind: int, block: Block, scale: Float[Array, " c"]
+    ) -> list[Float[Array, "n _"]]:
+        """scale(z)·J(z) for every row of one block, a matrix for each array of
+        parameters. All rows at once, and no copy of them."""
+
+        def point(x, label, scale):
+            residual = self._residual(kind, x, label)
+            return self._by_leaf(kind, lambda p: scale * residual(p))
+
+        leaves = jax.vmap(point)(block.x, block.label, scale)
+        return [leaf.reshape(-1, leaf.shape[-1]) for leaf in leaves]
+
     def stacked(self, blocks: Sequence[Block]) -> Float[Array, "n P"]:
         """J of all rows of all blocks, in block order; for a few thousand rows."""
         jacobians = [self.jacobian(kind, block) for kind, block in enumerate(blocks)]
@@ -152,7 +165,10 @@ class Rows(eqx.Module):
         return residual
 
     def _leaves(self, kind, x, label) -> list[Float[Array, "m _"]]:
-        J = jax.jacrev(self._residual(kind, x, label))(self.parameters)
+        return self._by_leaf(kind, self._residual(kind, x, label))
+
+    def _by_leaf(self, kind, residual: Callable) -> list[Float[Array, "m _"]]:
+        J = jax.jacrev(residual)(self.parameters)
         return [leaf.reshape(self._rows(kind), -1) for leaf in jax.tree.leaves(J)]
 
     def _rows(self, kind: int) -> int:

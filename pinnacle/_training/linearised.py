@@ -10,12 +10,13 @@ JJᵀ is the NTK of the training set. Both matrices have the same positive eigen
 """
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 
@@ -66,22 +67,30 @@ class AbstractLinearised(eqx.Module):
 
 
 class Dense(AbstractLinearised):
-    """J and G as matrices, G + μI factorised by Cholesky."""
+    """J and G as matrices, G + μI factorised by Cholesky.
 
-    J: Float[Array, "rows P"]
+    **Arguments:**
+
+    - `J`: in blocks of columns, which are never joined for the dual form.
+    - `dual`: the form.
+    """
+
+    J: list[Float[Array, "rows _"]]
     G: Float[Array, "k k"]
     dual: bool = eqx.field(static=True)
 
-    def __init__(self, J: Float[Array, "rows P"], dual: bool):
-        self.J = J
-        self.G = _gram(J if dual else J.T)
+    def __init__(self, J: Sequence[Float[Array, "rows _"]], dual: bool):
+        self.J = list(J)
+        self.G = sum(map(_gram, J)) if dual else _gram(jnp.concatenate(J, axis=1).T)
         self.dual = dual
 
     def forward(self, v):
-        return self.J @ v
+        ends = np.cumsum([block.shape[1] for block in self.J])[:-1]
+        parts = jnp.split(v, ends)
+        return sum(block @ part for block, part in zip(self.J, parts, strict=True))
 
     def backward(self, w):
-        return self.J.T @ w
+        return jnp.concatenate([w @ block for block in self.J])
 
     def gram(self, v):
         return self.G @ v

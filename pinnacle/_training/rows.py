@@ -1,5 +1,6 @@
 """The weighted residual rows of a training set, as an optimiser sees them."""
 
+import itertools
 from collections.abc import Callable
 
 import equinox as eqx
@@ -43,20 +44,39 @@ class ResidualRows(eqx.Module):
 
         Rows of padding are 0.
         """
-        model = eqx.combine(parameters, self.rest)
-        # One chunk: the whole J is wanted, and the blocks have hardly any padding.
-        chunk = max(1, *(block.size for block in self.blocks))
-        rows = Rows(self.space, model, coefficients=True, chunk=chunk)
-        blocks = [
-            rows.jacobian(kind, block) * row_scale(block)[:, None, None]
+        return jnp.concatenate(self.jacobian_blocks(parameters), axis=1)
+
+    def jacobian_blocks(self, parameters: PyTree) -> list[Float[Array, "rows _"]]:
+        """J in blocks of columns, whose join `jacobian` is.
+
+        Each holds one large array of parameters, or small ones that follow each other.
+        Joining them takes longer than computing them.
+        """
+        rows = Rows(self.space, eqx.combine(parameters, self.rest), True, None)
+        by_kind = [
+            rows.leaves(kind, block, row_scale(block))
             for kind, block in enumerate(self.blocks)
         ]
-        return jnp.concatenate([J.reshape(-1, rows.size) for J in blocks])
+        return _join_small([jnp.concatenate(leaf) for leaf in zip(*by_kind)])
 
 
-def jacobian(rows: RowFunction, parameters: PyTree) -> Float[Array, "rows P"]:
-    """J = ∂rows/∂θ by the rows' own method, or by `jax.jacrev` of a plain function."""
+def jacobian_blocks(
+    rows: RowFunction, parameters: PyTree
+) -> list[Float[Array, "rows _"]]:
+    """J = ∂rows/∂θ in blocks of columns: by the rows' own method, or by `jax.jacrev` of
+    a plain function."""
     if isinstance(rows, ResidualRows):
-        return rows.jacobian(parameters)
+        return rows.jacobian_blocks(parameters)
     leaves = jax.tree.leaves(jax.jacrev(rows)(parameters))
-    return jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1)
+    return _join_small([leaf.reshape(leaf.shape[0], -1) for leaf in leaves])
+
+
+_SMALL = 1024  # columns below which a product of its own does not pay
+
+
+def _join_small(blocks: list[Float[Array, "rows _"]]) -> list[Float[Array, "rows _"]]:
+    """Neighbours of fewer columns than `_SMALL` in one block."""
+    joined = []
+    for small, run in itertools.groupby(blocks, lambda J: J.shape[1] < _SMALL):
+        joined += [jnp.concatenate(list(run), axis=1)] if small else list(run)
+    return joined
