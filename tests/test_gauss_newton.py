@@ -413,7 +413,7 @@ def test_conjugate_gradients_on_a_network():
 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("form", ["dual", "primal"])
-@pytest.mark.parametrize("damping", [3e-7, 1e-5, 1e-3])
+@pytest.mark.parametrize("damping", [5e-7, 1e-5, 1e-3])
 def test_mixed_precision_errs_by_epsilon_over_damping(form, damping):
     """Rounding moves the Gram matrix by about ελ_max, and so d by ε/damping of its
     length at most. d is that of the stacked least squares."""
@@ -452,7 +452,7 @@ def test_mixed_precision_is_float64_where_the_damping_is_small():
         model(key=jr.key(0)), (8, 4, 4), points((8, 4, 4), key=jr.key(1))
     )
     mixed, double = [
-        one_step(pn.GaussNewton(2e-7, mixed_precision=mixed), rows, parameters)[1]
+        one_step(pn.GaussNewton(4e-7, mixed_precision=mixed), rows, parameters)[1]
         for mixed in (True, False)
     ]
     size = np.linalg.norm(double.direction)
