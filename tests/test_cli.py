@@ -333,7 +333,7 @@ def test_progress_shows_what_a_second_order_step_did(no_type_checks):
     out = io.StringIO()
     row = {"loss": 2e-3, "relative_l2": 0.25, "damping": 1.6e-8, "step_length": 0.5}
     row["condition"] = 3.1e7
-    progress = Progress(100, 200, None, row, None, None)  # pyright: ignore
+    progress = Progress(100, 200, row, None, None, None)  # pyright: ignore
     with Watch(Console(file=out, width=200), make_config("kdv", steps=200), None) as w:
         w(progress)
     wanted = "loss 2.00e-03  error 25.00%  μ/λ 1.6e-08  length 0.5  κ 3.1e+07"

@@ -455,7 +455,7 @@ def test_mixed_precision_is_float64_where_the_damping_is_small():
         one_step(pn.GaussNewton(4e-7, mixed_precision=mixed), rows, parameters)[1]
         for mixed in (True, False)
     ]
-    size = np.linalg.norm(double.direction)
+    size = float(np.linalg.norm(double.direction))
     assert size > 0
     np.testing.assert_allclose(mixed.direction, double.direction, atol=1e-7 * size)
 

@@ -1,6 +1,7 @@
 """The alternation of the paper's Algorithm 1: select, train, look, select again."""
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -68,20 +69,25 @@ class Progress:
     **Attributes:**
 
     - `step`, `steps`: how far the run is, and where it ends.
-    - `model`: as trained so far; what the optimiser answers with, see `Averaged`.
     - `row`: the newest row of the history's table `training` or `rounds`.
     - `selection`: what the selection did, `None` after a report.
     - `state`: everything needed to go on from here. After a selection, new experimental
       points in it are still to be measured; a callback that ends the run there leaves
       that to `resume`.
+    - `optimiser`: that of the run.
+    - `model`: as trained so far; what the optimiser answers with, see `Averaged`.
     """
 
     step: int
     steps: int
-    model: Model
     row: Mapping[str, Any]
     selection: SelectionInfo | None
     state: TrainState
+    optimiser: AbstractResidualOptimiser
+
+    @functools.cached_property
+    def model(self) -> Model:
+        return _answer(self.optimiser, self.state)
 
 
 Callback = Callable[[Progress], bool | None]
@@ -628,14 +634,8 @@ class _Run:
         self.points.append(jax.tree.map(np.asarray, state.selection.points))
         self._call_back(row, info)
 
-    def _answer(self) -> Model:
-        """The model to evaluate and to return."""
-        parameters, rest = self.state.model.partition()
-        parameters = self.optimiser.answer(parameters, self.state.optimiser)
-        return eqx.combine(parameters, rest)
-
     def _report(self) -> None:
-        state, model = self.state, self._answer()
+        state, model = self.state, _answer(self.optimiser, self.state)
         losses = np.asarray(self.last.loss_by_kind)
         metrics = _numbers(self.metrics(model) if self.metrics else {})
         details = _numbers(self.last.info.details)
@@ -656,9 +656,8 @@ class _Run:
     def _call_back(self, row, info) -> None:
         if not self.callbacks:
             return
-        state = self.state
-        step, model = int(state.step), self._answer()
-        progress = Progress(step, self.end, model, row, info, state)
+        step = int(self.state.step)
+        progress = Progress(step, self.end, row, info, self.state, self.optimiser)
         if any([callback(progress) for callback in self.callbacks]):
             raise _Stop(RESULTS.successful)
 
@@ -668,7 +667,8 @@ class _Run:
         history = History(
             columns(self.training_rows), columns(self.round_rows), self.points
         )
-        done = FitResult(self._answer(), history, self.state, end.result, end.message)
+        model = _answer(self.optimiser, self.state)
+        done = FitResult(model, history, self.state, end.result, end.message)
         if throw and end.result == RESULTS.interrupted:
             raise TrainingInterrupted(done)
         if throw and end.result != RESULTS.successful:
@@ -686,6 +686,12 @@ _RESUME = (
 def _round_keys(key: PRNGKeyArray, number) -> tuple[PRNGKeyArray, ...]:
     """Keys of a round, counted from 0: to select, for the trigger, to measure."""
     return tuple(jax.random.split(jax.random.fold_in(key, number), 3))
+
+
+def _answer(optimiser: AbstractResidualOptimiser, state: TrainState) -> Model:
+    """The model to evaluate and to return."""
+    parameters, rest = state.model.partition()
+    return eqx.combine(optimiser.answer(parameters, state.optimiser), rest)
 
 
 def _warn(pipeline: SelectionPipeline, info: SelectionInfo, step: int) -> None:

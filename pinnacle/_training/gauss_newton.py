@@ -14,8 +14,8 @@ from .rows import RowFunction, jacobian_blocks
 
 # On points that change at every step, less damping fits each batch and no other point.
 _FLOOR = 1e-8
-# Rounding in float32 moves the Gram matrix by about ε λ_max, so the direction by at most
-# ε/damping of its length; a tenth of that on the problems of the catalogue.
+# Rounding in float32 moves the Gram matrix by about ε λ_max, and so the direction by at
+# most ε/damping of its length; by a tenth of that on the problems of the catalogue.
 _COVERS_FLOAT32 = 4 * float(jnp.finfo(jnp.float32).eps)
 _REFUSED = 10.0  # by which a refused step multiplies the damping
 
@@ -71,8 +71,8 @@ class GaussNewton(AbstractResidualOptimiser):
       conjugate gradient iterations at most, with products of J only.
     - `form`: `"dual"`, `"primal"`, or `"auto"` for the smaller of the two.
     - `mixed_precision`: of float64 parameters, compute J, its Gram matrix and the
-      direction in float32 as long as the damping is at least 4 ε of float32, 4.8e-7, and
-      so covers the rounding. Rows and step lengths stay in float64. With a number of
+      direction in float32 as long as the damping covers the rounding, that is down to
+      4 ε of float32, 4.8e-7. Rows and step lengths stay in float64. With a number of
       `iterations` it changes nothing.
 
     **Raises:** `ValueError` for a number outside of these ranges.

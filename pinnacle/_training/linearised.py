@@ -10,7 +10,8 @@ JJᵀ is the NTK of the training set. Both matrices have the same positive eigen
 """
 
 import abc
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -81,13 +82,13 @@ class Dense(AbstractLinearised):
 
     def __init__(self, J: Sequence[Float[Array, "rows _"]], dual: bool):
         self.J = list(J)
-        self.G = sum(map(_gram, J)) if dual else _gram(jnp.concatenate(J, axis=1).T)
+        self.G = _sum(map(_gram, J)) if dual else _gram(jnp.concatenate(J, axis=1).T)
         self.dual = dual
 
     def forward(self, v):
         ends = np.cumsum([block.shape[1] for block in self.J])[:-1]
         parts = jnp.split(v, ends)
-        return sum(block @ part for block, part in zip(self.J, parts, strict=True))
+        return _sum(block @ part for block, part in zip(self.J, parts, strict=True))
 
     def backward(self, w):
         return jnp.concatenate([w @ block for block in self.J])
@@ -109,6 +110,10 @@ class Dense(AbstractLinearised):
             return solution.value
 
         return solve
+
+
+def _sum(terms: Iterable[Array]) -> Array:
+    return functools.reduce(jnp.add, terms)
 
 
 _WHOLE = 128  # rows up to which splitting a product saves nothing, on a CPU

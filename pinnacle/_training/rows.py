@@ -57,7 +57,7 @@ class ResidualRows(eqx.Module):
             rows.leaves(kind, block, row_scale(block))
             for kind, block in enumerate(self.blocks)
         ]
-        return _join_small([jnp.concatenate(leaf) for leaf in zip(*by_kind)])
+        return _join_small(list(map(jnp.concatenate, zip(*by_kind, strict=True))))
 
 
 def jacobian_blocks(
@@ -78,5 +78,6 @@ def _join_small(blocks: list[Float[Array, "rows _"]]) -> list[Float[Array, "rows
     """Neighbours of fewer columns than `_SMALL` in one block."""
     joined = []
     for small, run in itertools.groupby(blocks, lambda J: J.shape[1] < _SMALL):
-        joined += [jnp.concatenate(list(run), axis=1)] if small else list(run)
+        neighbours = list(run)
+        joined += [jnp.concatenate(neighbours, axis=1)] if small else neighbours
     return joined

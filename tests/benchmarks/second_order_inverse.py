@@ -17,6 +17,7 @@ import statistics
 import jax
 import jax.random as jr
 import optax
+from second_order import write
 
 import pinnacle as pn
 from pinnacle import nn, problems
@@ -93,15 +94,6 @@ def model(problem, arguments: argparse.Namespace, *, key) -> pn.Model:
     return pn.Model(network, problem.coefficients)
 
 
-def write(path: pathlib.Path, rows: list[dict]) -> None:
-    partial = path.with_suffix(".partial")
-    with partial.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[-1]))
-        writer.writeheader()
-        writer.writerows(rows)
-    partial.rename(path)
-
-
 def line(path: pathlib.Path) -> str:
     """One run: when within 1 %, first and to stay, and how it ends."""
     with path.open(newline="") as file:
@@ -117,16 +109,19 @@ def line(path: pathlib.Path) -> str:
     }
     cells = [
         path.stem,
-        *(f"{row['step']:.0f} ({row['s']:.1f} s)" if row else "–" for row in (first, stays)),
-        f"{rows[-1]['step']:.0f} ({rows[-1]['s']:.0f} s)",
+        *(_when(row) for row in (first, stays, rows[-1])),
         *(f"{100 * end[name]:.2f} %" for name in names),
         f"{end['relative_l2']:.1e}",
     ]
     return f"| {' | '.join(cells)} |"
 
 
+def _when(row: dict | None) -> str:
+    return f"{row['step']:.0f} ({row['s']:.1f} s)" if row else "–"
+
+
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Unknown coefficients.")
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--problem", choices=PROBLEMS, default="kdv-inverse")
     parser.add_argument("--methods", nargs="+", default=["uniform"])
