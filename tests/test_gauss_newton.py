@@ -360,12 +360,15 @@ def jacobians(rows, parameters):
 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("counts", [(4, 2, 1), (5, 0, 3)], ids=["all", "empty kind"])
-def test_jacobian_of_the_rows(counts):
-    """Per-point Jacobians against `jax.jacfwd` through all points."""
+@pytest.mark.parametrize(("width", "number"), [(6, 1), (33, 3)])
+def test_jacobian_of_the_rows(counts, width, number):
+    """Per-point Jacobians, joined and in blocks, against `jax.jacfwd` through all
+    points. An array of 33 × 33 parameters has a block of its own."""
     rows, parameters = rows_of(
-        model(key=jr.key(0)), (6, 3, 3), points(counts, key=jr.key(1))
+        model(width, key=jr.key(0)), (6, 3, 3), points(counts, key=jr.key(1))
     )
     dense, J, plain, blocks = jacobians(rows, parameters)
+    assert len(blocks) == number
     np.testing.assert_allclose(J, dense, atol=1e-12)
     np.testing.assert_array_equal(jnp.concatenate(blocks, axis=1), J)
     np.testing.assert_allclose(plain, dense, atol=1e-12)
@@ -402,9 +405,10 @@ def test_the_step_is_the_natural_gradient_of_the_empirical_fisher():
 
 
 @pytest.mark.usefixtures("x64")
-def test_conjugate_gradients_on_a_network():
+@pytest.mark.parametrize("width", [6, 33])
+def test_conjugate_gradients_on_a_network(width):
     rows, parameters = rows_of(
-        model(key=jr.key(0)), (6, 3, 2), points((5, 3, 2), key=jr.key(2))
+        model(width, key=jr.key(0)), (6, 3, 2), points((5, 3, 2), key=jr.key(2))
     )
     dense = one_step(pn.GaussNewton(1e-3), rows, parameters)
     free = one_step(pn.GaussNewton(1e-3, iterations=200), rows, parameters)
