@@ -1,7 +1,8 @@
 """Small helpers that belong to no concept."""
 
+import contextlib
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -77,6 +78,17 @@ def require_instance(what: str, value: Any, kind: type, advice: str) -> None:
         raise ValueError(
             f"{what} is {found}: {advice}. It must be an instance of `{kind.__name__}`."
         )
+
+
+@contextlib.contextmanager
+def said_by(whom: str) -> Iterator[None]:
+    """Note on any exception that passes whose code it comes from, and how that is
+    called."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"This was raised by {whom}.")
+        raise
 
 
 def require_part(name: str, value: Any, kind: type, example: str) -> None:

@@ -672,8 +672,9 @@ def test_leverage_of_the_exact_kernel_in_a_pipeline():
         ("patience", 0, "is 0: give at least 1"),
         ("iterations", 0, "is 0: give at least 1"),
         ("form", "other", "is 'other': choose"),
+        ("mixed_precision", "no", "is 'no': give True or False"),
     ],
 )
-def test_mistakes_are_named(argument, value, words):
+def test_mistakes_are_named(argument, value, words, no_type_checks):
     with pytest.raises(ValueError, match=f"`{argument}` {words}"):
         pn.GaussNewton(**{argument: value})

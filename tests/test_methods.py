@@ -108,6 +108,20 @@ def test_unknown_names(name):
         make(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("budget", 60.0), ("budget", 0), ("new", 0), ("select_every", 2.5)),
+        *(("pool", 200), ("pool", (200, 60, 60)), ("pool", (200, 2.5))),
+        *(("pde_share", 80.0), ("estimator", "nystroem"), ("references", 0)),
+    ],
+)
+def test_numbers_of_a_method_out_of_range(name, value, no_type_checks):
+    settings = {"budget": 60, "new": 20, "select_every": 10, "pool": (80, 20)}
+    with pytest.raises(ValueError, match=rf"`{name}` is .*: (give|choose)"):
+        MethodSettings(**{**settings, name: value})
+
+
 # ---------------------------------------------------------------- shares
 
 

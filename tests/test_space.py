@@ -165,6 +165,21 @@ def test_static_mistakes(make, message, no_type_checks):
         make()
 
 
+def test_errors_in_functions_of_the_user_say_how_these_are_called():
+    with pytest.raises(IndexError) as caught:
+        Component("start", STRIP, Dirichlet(), lambda x: x[:, 0])
+    assert any(
+        "`target` of component 'start', called with one point x of shape (2,)" in note
+        for note in caught.value.__notes__
+    )
+    swapped = Component("heat", STRIP, PDE(lambda x, u: x[0]))
+    with pytest.raises(Exception) as caught:
+        swapped.residual(Model(lambda x: x[0]), jnp.zeros(2), jnp.zeros(1))
+    (note,) = caught.value.__notes__
+    assert "component 'heat' at one point x of shape (2,)" in note
+    assert "calls its function as f(u, x)" in note
+
+
 @pytest.mark.parametrize("target", [lambda x: 1.0, lambda x: [1]])
 def test_a_target_may_return_any_numbers(target):
     component = Component("a", STRIP, Dirichlet(), target)

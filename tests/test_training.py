@@ -441,8 +441,15 @@ def test_static_mistakes(no_type_checks):
     ):
         with pytest.raises(ValueError, match=message):
             run(5, metrics=metrics)
+    with pytest.raises(TypeError) as caught:
+        run(5, metrics=lambda u: {"error": float(u(jnp.ones(2))[0])})
+    assert any("`metrics`, which is compiled" in n for n in caught.value.__notes__)
     with pytest.raises(ValueError, match="`key` is 0"):
         fit(RAD, model(), ADAM, steps=1, key=0)  # pyright: ignore
+    with pytest.raises(ValueError, match=r"`pipeline` is .*make_method\(...\)"):
+        fit("rad", model(), ADAM, steps=1, key=jr.key(0))  # pyright: ignore
+    with pytest.raises(ValueError, match=r"`pipeline` is .*make_method\(...\)"):
+        resume(RAD.criterion, None, ADAM, steps=1)  # pyright: ignore
     with pytest.raises(ValueError, match="`state` is None"):
         resume(RAD, None, ADAM, steps=1)  # pyright: ignore
     with pytest.raises(ValueError, match=r"`optimiser` is 0.001: give an optax"):

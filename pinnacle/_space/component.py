@@ -12,7 +12,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from .._geometry.base import AbstractDomain, AbstractFace
 from .._geometry.finite_set import AbstractFiniteSet
-from .._misc import as_real, require_instance
+from .._misc import as_real, require_instance, said_by
 from .._model import Model
 from .._operator.base import AbstractOperator
 
@@ -112,7 +112,11 @@ class Component(eqx.Module):
         self, model: Model, x: Float[Array, " d"], label: Float[Array, " l"]
     ) -> Float[Array, " m"]:
         """√λ·(F[û](x) − F[u](x)) at one point, `operator.rows` numbers."""
-        applied = self.operator(model, x)
+        with said_by(
+            f"the operator of component {self.name!r} at one point x of shape "
+            f"{x.shape}, not a batch; a `PDE` calls its function as f(u, x)"
+        ):
+            applied = self.operator(model, x)
         if applied.shape != (self.operator.rows,):
             raise ValueError(
                 f"the operator of component {self.name!r} returned shape "
@@ -143,8 +147,10 @@ def _per_row(what: str, value, rows: int) -> Float[Array, " m"]:
 
 
 def _called(name: str, target: Callable, x: Float[Array, " d"]) -> Array:
-    said = f"`target` of component {name!r} returns"
-    return as_real(said, target(x), "return real numbers, one a row")
+    what = f"`target` of component {name!r}"
+    with said_by(f"{what}, called with one point x of shape {x.shape}, not a batch"):
+        value = target(x)
+    return as_real(f"{what} returns", value, "return real numbers, one a row")
 
 
 def _check_weight(name: str, weight: Array) -> None:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray, PyTree
 
-from .._misc import require_instance, require_integer, require_key
+from .._misc import require_instance, require_integer, require_key, said_by
 from .._model import Model
 from .._oracle.base import AbstractOracle
 from .._oracle.labels import (
@@ -188,6 +188,7 @@ def fit(
     points), and `TrainingInterrupted` after Ctrl-C. Both carry the result so far, as
     `error.fit`. So does what a callback or a metric raises, which comes out as it is.
     """
+    _check_pipeline(pipeline)
     if not isinstance(model, Model):
         raise ValueError(
             f"`model` is {type(model).__name__}: wrap the network in `Model(network)`."
@@ -230,6 +231,7 @@ def resume(
     of another run is a `ValueError`. The state does not say in which order the kinds
     were, nor the settings of optimiser and trigger: keep them.
     """
+    _check_pipeline(pipeline)
     if not isinstance(state, TrainState):
         raise ValueError(
             f"`state` is {state!r}: give the `state` that `fit` or `resume` returned."
@@ -269,6 +271,11 @@ def initial_state(
         layouts=empty_layouts(kinds),
         layout=np.zeros(kinds, np.int32),
     )
+
+
+def _check_pipeline(pipeline: SelectionPipeline) -> None:
+    advice = "give a pipeline, such as `make_method(...).pipeline`"
+    require_instance("`pipeline`", pipeline, SelectionPipeline, advice)
 
 
 def _check_state(pipeline, state: TrainState, optimiser, trigger) -> None:
@@ -319,7 +326,10 @@ def _check_metrics(metrics: Metrics | None, model: Model) -> Callable | None:
     if metrics is None:
         return None
     compiled = eqx.filter_jit(metrics)
-    values = eqx.filter_eval_shape(compiled, model)
+    with said_by(
+        "`metrics`, which is compiled: it has to be JAX code, without `float`"
+    ):
+        values = eqx.filter_eval_shape(compiled, model)
     if not isinstance(values, Mapping):
         raise ValueError(
             f"`metrics` returns {values!r}: return numbers by name, as a dict."

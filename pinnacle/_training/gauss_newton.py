@@ -72,7 +72,8 @@ class GaussNewton(AbstractResidualOptimiser):
     - `form`: `"dual"`, `"primal"`, or `"auto"` for the smaller of the two.
     - `mixed_precision`: of float64 parameters, compute J, its Gram matrix and the
       direction in float32 as long as the damping covers the rounding, that is down to
-      4 ε of float32, 4.8e-7. Rows and step lengths stay in float64. With a number of
+      4 ε of float32, 4.8e-7; all the time with a `floor` above that, else in the first
+      steps, usually. Rows and step lengths stay in float64. With a number of
       `iterations` it changes nothing.
 
     **Raises:** `ValueError` for a number outside of these ranges.
@@ -244,6 +245,10 @@ def _check_choices(optimiser: GaussNewton) -> None:
         raise ValueError(
             f"`iterations` is {optimiser.iterations}: give at least 1 conjugate "
             "gradient iteration, or None for a dense solve."
+        )
+    if not isinstance(optimiser.mixed_precision, bool):
+        raise ValueError(
+            f"`mixed_precision` is {optimiser.mixed_precision!r}: give True or False."
         )
     if optimiser.form not in ("auto", "dual", "primal"):
         raise ValueError(

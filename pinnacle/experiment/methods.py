@@ -5,7 +5,7 @@ This is the one place where the name of a method becomes classes.
 
 import dataclasses
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .._criterion import (
     ResidualPower,
     Tempered,
 )
+from .._misc import require_integer
 from .._ntk import AbstractNTKEstimator, Exact, NoCross, Nystrom, Sketch
 from .._paper import pinnacle_k
 from .._pipeline import SelectionPipeline
@@ -59,6 +60,8 @@ class MethodSettings:
     - `experimental_per_round`, `experimental_capacity`, `experimental_pool`: how many
       measurements each round asks for, how many there may be in all, and how many
       candidates they are chosen from.
+
+    **Raises:** `ValueError` for a number out of range, and an unknown estimator.
     """
 
     budget: int
@@ -74,6 +77,27 @@ class MethodSettings:
     experimental_per_round: int = 0
     experimental_capacity: int = 0
     experimental_pool: int = 0
+
+    def __post_init__(self):
+        least = {"budget": 1, "new": 1, "select_every": 1, "references": 1}
+        for name, smallest in least.items():
+            require_integer(name, getattr(self, name), smallest, "give a number")
+        if not isinstance(self.pool, Sequence) or len(self.pool) != 2:
+            raise ValueError(
+                f"`pool` is {self.pool!r}: give two numbers of candidates, for each PDE "
+                "kind and for each condition, such as (800, 200)."
+            )
+        for size in self.pool:
+            require_integer("pool", size, 0, "give two numbers of candidates")
+        if not 0 <= self.pde_share <= 1:
+            raise ValueError(
+                f"`pde_share` is {self.pde_share}: give a share from 0 to 1."
+            )
+        if self.estimator not in ESTIMATORS:
+            raise ValueError(
+                f"`estimator` is {self.estimator!r}: choose one of "
+                f"{', '.join(map(repr, ESTIMATORS))}."
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +117,9 @@ def make_method(name: str, space: AugmentedSpace, settings: MethodSettings) -> M
       instance `pinnacle-k-no-retention`.
     - `space`, `settings`: what it selects from, and its numbers.
 
-    Raises `ValueError` for an unknown name, and for a pool smaller than the budget.
+    Raises `ValueError` for an unknown name, and for a pool smaller than the budget;
+    methods that choose all points afresh draw at least two candidates a point, whatever
+    `pool` says.
     """
     check_method(name)
     if name in _BASELINES:
