@@ -84,8 +84,8 @@ class MethodSettings:
             require_integer(name, getattr(self, name), smallest, "give a number")
         if not isinstance(self.pool, Sequence) or len(self.pool) != 2:
             raise ValueError(
-                f"`pool` is {self.pool!r}: give two numbers of candidates, for each PDE "
-                "kind and for each condition, such as (800, 200)."
+                f"`pool` is {self.pool!r}: give two numbers of candidates, for each "
+                "PDE kind and for each condition, such as (800, 200)."
             )
         for size in self.pool:
             require_integer("pool", size, 0, "give two numbers of candidates")
