@@ -153,10 +153,9 @@ class GaussNewton(AbstractResidualOptimiser):
             return self._direction(linear, residual, state)
 
         def dense(dtype):
-            at = _cast(dtype, (rows, parameters, residual, state))
-            J = _cast(dtype, jacobian_blocks(at[0], at[1]))
-            linear = Dense(J, dual)
-            return _cast(theta.dtype, self._direction(linear, *at[2:]))
+            f, p, R, before = _cast(dtype, (rows, parameters, residual, state))
+            linear = Dense(_cast(dtype, jacobian_blocks(f, p)), dual)
+            return _cast(theta.dtype, self._direction(linear, R, before))
 
         if not self.mixed_precision or theta.dtype != jnp.float64:
             return dense(theta.dtype)
