@@ -57,6 +57,12 @@ class Model(eqx.Module):
                 f"`network` must be callable on one point, got {network!r}. Wrap "
                 "parameters and an apply function in `pinnacle.nn.Apply`."
             )
+        for name in coefficients or {}:
+            if not isinstance(name, str) or not name or "/" in name:
+                raise ValueError(
+                    f"`coefficients` names one {name!r}: give it a word without a '/', "
+                    "which separates name and index in the columns of a history."
+                )
         self.network = network
         dtype = _common(_dtypes(network))
         given = {

@@ -418,6 +418,14 @@ def test_bad_experiments(change, message):
         from_table("mine", table).units("smoke")
 
 
+@pytest.mark.parametrize("text", ["", "title = 'none'"])
+def test_a_file_without_experiments(text, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="must hold one table for each experiment"):
+        read_comparisons(path)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

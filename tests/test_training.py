@@ -844,6 +844,12 @@ def test_coefficients_take_the_networks_dtype_and_mixtures_are_refused(x64):
         fit(RAD, mixed, ADAM, steps=1, key=jr.key(0))
 
 
+@pytest.mark.parametrize("name", ["k/0", "", 0])
+def test_names_of_coefficients(name):
+    with pytest.raises(ValueError, match=f"`coefficients` names one {name!r}: give"):
+        model(coefficients={"k": jnp.ones(2), name: 1.0})
+
+
 def test_double_precision_needs_jax_to_have_it():
     with jax.enable_x64(True):
         u = model(dtype=jnp.float64)

@@ -207,9 +207,8 @@ def read_comparisons(path: pathlib.Path) -> dict[str, Comparison]:
         raise ValueError(
             f"cannot read experiments from {str(path)!r}: {error}"
         ) from error
-    if not isinstance(tables, dict) or not all(
-        isinstance(t, dict) for t in tables.values()
-    ):
+    named = isinstance(tables, dict) and len(tables) > 0
+    if not named or not all(isinstance(t, dict) for t in tables.values()):
         raise ValueError(
             f"{str(path)!r} must hold one table for each experiment, by its name."
         )
