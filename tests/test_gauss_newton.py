@@ -415,55 +415,6 @@ def test_conjugate_gradients_on_a_network(width):
     np.testing.assert_allclose(flat(free[0]), flat(dense[0]), atol=1e-6)
 
 
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("form", ["dual", "primal"])
-@pytest.mark.parametrize("damping", [5e-7, 1e-5, 1e-3])
-def test_mixed_precision_errs_by_epsilon_over_damping(form, damping):
-    """Rounding moves the Gram matrix by about ελ_max, and so d by ε/damping of its
-    length at most. d is that of the stacked least squares."""
-    rows, parameters = rows_of(
-        model(key=jr.key(0)), (8, 4, 4), points((8, 4, 4), key=jr.key(1))
-    )
-    J = np.asarray(eqx.filter_jit(rows.jacobian)(parameters))
-    R = np.asarray(eqx.filter_jit(rows)(parameters))
-    before = 0.01 * jr.normal(jr.key(2), (J.shape[1],))
-
-    def direction(mixed):
-        optimiser = pn.GaussNewton(
-            damping, momentum=0.5, form=form, mixed_precision=mixed
-        )
-        state = eqx.tree_at(lambda s: s.direction, optimiser.init(parameters), before)
-        new, state, info = step(optimiser, rows, parameters, state)
-        assert info.details["step_length"] > 0
-        leaves = jax.tree.leaves((new, state.damping, info.loss, info.details))
-        assert {leaf.dtype for leaf in leaves} == {np.dtype("float64")}
-        return np.asarray(state.direction)
-
-    mu = damping * np.linalg.norm(J, 2) ** 2
-    stacked = np.concatenate([J, np.sqrt(mu) * np.eye(J.shape[1])])
-    target = np.concatenate([R, np.sqrt(mu) * 0.5 * before])
-    expected = np.linalg.lstsq(stacked, target)[0]
-    size = np.linalg.norm(expected)
-    single, double = direction(True), direction(False)
-    assert np.linalg.norm(double - expected) < 1e-3 * size
-    error = np.linalg.norm(single - double)
-    assert 1e-9 * size < error < jnp.finfo(jnp.float32).eps / damping * size
-
-
-@pytest.mark.usefixtures("x64")
-def test_mixed_precision_is_float64_where_the_damping_is_small():
-    rows, parameters = rows_of(
-        model(key=jr.key(0)), (8, 4, 4), points((8, 4, 4), key=jr.key(1))
-    )
-    mixed, double = [
-        one_step(pn.GaussNewton(4e-7, mixed_precision=mixed), rows, parameters)[1]
-        for mixed in (True, False)
-    ]
-    size = float(np.linalg.norm(double.direction))
-    assert size > 0
-    np.testing.assert_allclose(mixed.direction, double.direction, atol=1e-7 * size)
-
-
 def test_coefficients_are_trained_too():
     rows, parameters = rows_of(
         model(key=jr.key(0)), (5, 3, 2), points((5, 3, 2), key=jr.key(2))
@@ -672,9 +623,8 @@ def test_leverage_of_the_exact_kernel_in_a_pipeline():
         ("patience", 0, "is 0: give at least 1"),
         ("iterations", 0, "is 0: give at least 1"),
         ("form", "other", "is 'other': choose"),
-        ("mixed_precision", "no", "is 'no': give True or False"),
     ],
 )
-def test_mistakes_are_named(argument, value, words, no_type_checks):
+def test_mistakes_are_named(argument, value, words):
     with pytest.raises(ValueError, match=f"`{argument}` {words}"):
         pn.GaussNewton(**{argument: value})

@@ -14,9 +14,6 @@ from .rows import RowFunction, jacobian_blocks
 
 # On points that change at every step, less damping fits each batch and no other point.
 _FLOOR = 1e-8
-# Rounding in float32 moves the Gram matrix by about ε λ_max, and so the direction by at
-# most ε/damping of its length; by a tenth of that on the problems of the catalogue.
-_COVERS_FLOAT32 = 4 * float(jnp.finfo(jnp.float32).eps)
 _REFUSED = 10.0  # by which a refused step multiplies the damping
 
 
@@ -70,11 +67,6 @@ class GaussNewton(AbstractResidualOptimiser):
     - `iterations`: `None` forms J and solves by Cholesky; a number solves by that many
       conjugate gradient iterations at most, with products of J only.
     - `form`: `"dual"`, `"primal"`, or `"auto"` for the smaller of the two.
-    - `mixed_precision`: of float64 parameters, compute J, its Gram matrix and the
-      direction in float32 as long as the damping covers the rounding, that is down to
-      4 ε of float32, 4.8e-7; all the time with a `floor` above that, else in the first
-      steps, usually. Rows and step lengths stay in float64. With a number of
-      `iterations` it changes nothing.
 
     **Raises:** `ValueError` for a number outside of these ranges.
     """
@@ -89,7 +81,6 @@ class GaussNewton(AbstractResidualOptimiser):
     patience: int = eqx.field(static=True, default=10)
     iterations: int | None = eqx.field(static=True, default=None)
     form: str = eqx.field(static=True, default="auto")
-    mixed_precision: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         _check_numbers(self)
@@ -114,14 +105,15 @@ class GaussNewton(AbstractResidualOptimiser):
             return rows(unflatten(theta)).astype(theta.dtype)
 
         residual = flat_rows(theta)
-        d, Jd, kappa = self._solve(rows, flat_rows, parameters, residual, state)
+        linear = self._linearise(rows, flat_rows, parameters, theta, residual.size)
+        d, kappa = self._direction(linear, residual, theta.size, state)
         loss = _half_square(residual)
         length, new_loss = self._search(flat_rows, theta, d)
         taken = (new_loss < loss) & jnp.all(jnp.isfinite(d))
         d = jnp.where(taken, d, 0)
         length = jnp.where(taken, length, 0)
 
-        predicted = loss - _half_square(residual - length * Jd)
+        predicted = loss - _half_square(residual - length * linear.forward(d))
         trust = jnp.where(taken, (loss - new_loss) / jnp.where(taken, predicted, 1), 0)
         refusals = jnp.where(taken, 0, state.refusals + 1)
         new_state = GaussNewtonState(
@@ -142,47 +134,31 @@ class GaussNewton(AbstractResidualOptimiser):
         }
         return parameters, new_state, StepInfo(loss, refusals >= self.patience, details)
 
-    def _solve(
-        self, rows, flat_rows, parameters, residual, state
-    ) -> tuple[Float[Array, " P"], Float[Array, " rows"], Float[Array, ""]]:
-        """d, Jd, and the condition number of the damped matrix."""
-        theta, _ = ravel_pytree(parameters)
-        dual = self._is_dual(residual.size, theta.size)
+    def _linearise(
+        self, rows, flat_rows, parameters, theta, count: int
+    ) -> AbstractLinearised:
+        smaller = "dual" if count < theta.size else "primal"
+        dual = (smaller if self.form == "auto" else self.form) == "dual"
         if self.iterations is not None:
-            linear = MatrixFree(flat_rows, theta, dual, self.iterations)
-            return self._direction(linear, residual, state)
-
-        def dense(dtype):
-            f, p, R, before = _cast(dtype, (rows, parameters, residual, state))
-            linear = Dense(_cast(dtype, jacobian_blocks(f, p)), dual)
-            return _cast(theta.dtype, self._direction(linear, R, before))
-
-        if not self.mixed_precision or theta.dtype != jnp.float64:
-            return dense(theta.dtype)
-        covered = state.damping >= _COVERS_FLOAT32
-        return jax.lax.cond(
-            covered, lambda: dense(jnp.float32), lambda: dense(theta.dtype)
-        )
-
-    def _is_dual(self, rows: int, parameters: int) -> bool:
-        if self.form == "auto":
-            return rows < parameters
-        return self.form == "dual"
+            return MatrixFree(flat_rows, theta, dual, self.iterations)
+        J = [block.astype(theta.dtype) for block in jacobian_blocks(rows, parameters)]
+        return Dense(J, dual)
 
     def _direction(
-        self, linear: AbstractLinearised, residual, state
-    ) -> tuple[Float[Array, " P"], Float[Array, " rows"], Float[Array, ""]]:
-        size = residual.size if linear.dual else state.direction.size
+        self, linear, residual, parameters: int, state
+    ) -> tuple[Float[Array, " P"], Float[Array, ""]]:
+        """d, and the condition number of the damped matrix."""
+        size = residual.size if linear.dual else parameters
         scale = linear.largest_eigenvalue(residual.size, residual.dtype)
         mu = state.damping * scale
         solve = linear.solver(mu, scale)
         before = self.momentum.astype(residual.dtype) * state.direction
-        d = before + linear.direction(solve, residual - linear.forward(before))
+        d = linear.direction(solve, residual - linear.forward(before))
         if self.iterations is None:
             kappa = condition(solve, scale, mu, size)
         else:
             kappa = (scale + mu) / mu
-        return d, linear.forward(d), kappa
+        return before + d, kappa
 
     def _search(
         self, flat_rows, theta: Float[Array, " P"], d: Float[Array, " P"]
@@ -211,13 +187,6 @@ class GaussNewton(AbstractResidualOptimiser):
         return jnp.asarray(floor, dtype)
 
 
-def _cast(dtype, tree: PyTree) -> PyTree:
-    """The tree with its floating-point arrays in this precision."""
-    return jax.tree.map(
-        lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf, tree
-    )
-
-
 def _half_square(rows: Float[Array, " rows"]) -> Float[Array, ""]:
     return 0.5 * jnp.sum(rows**2)
 
@@ -244,10 +213,6 @@ def _check_choices(optimiser: GaussNewton) -> None:
         raise ValueError(
             f"`iterations` is {optimiser.iterations}: give at least 1 conjugate "
             "gradient iteration, or None for a dense solve."
-        )
-    if not isinstance(optimiser.mixed_precision, bool):
-        raise ValueError(
-            f"`mixed_precision` is {optimiser.mixed_precision!r}: give True or False."
         )
     if optimiser.form not in ("auto", "dual", "primal"):
         raise ValueError(

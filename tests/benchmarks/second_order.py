@@ -231,7 +231,6 @@ def run(name: str, method: str, arguments: argparse.Namespace, seed: int) -> lis
     options = {"damping": arguments.damping, "floor": arguments.floor}
     options |= {"momentum": arguments.momentum}
     options = {k: v for k, v in options.items() if v is not None}
-    options |= {"mixed_precision": arguments.mixed_precision}
     clock = {"wall": time.perf_counter, "cpu": time.process_time}
     rows, begin, compiling = [], {}, CompileClock()
 
@@ -341,7 +340,6 @@ def parse() -> argparse.Namespace:
     for number in ("--damping", "--floor", "--momentum"):
         common.add_argument(number, type=float, help="default: the preset's")
     common.add_argument("--float32", action="store_true")
-    common.add_argument("--mixed-precision", action="store_true")
     common.add_argument("--quiet", action="store_true")
     parser = argparse.ArgumentParser(description="Gauss–Newton: error over time.")
     commands = parser.add_subparsers(dest="command", required=True)

@@ -29,8 +29,8 @@ PROBLEMS = {
     "navier-stokes-inverse": problems.navier_stokes_inverse,
 }
 OPTIMISERS = {
-    "adam": lambda mixed: optax.adam(1e-3),
-    "gauss-newton": lambda mixed: pn.Averaged(pn.GaussNewton(mixed_precision=mixed)),
+    "adam": lambda: optax.adam(1e-3),
+    "gauss-newton": lambda: pn.Averaged(pn.GaussNewton()),
 }
 
 
@@ -64,7 +64,7 @@ def run(method: str, seed: int, arguments: argparse.Namespace) -> list[dict]:
     done = pn.fit(
         chosen.pipeline,
         model(problem, arguments, key=jr.key(seed)),
-        OPTIMISERS[arguments.optimiser](arguments.mixed_precision),
+        OPTIMISERS[arguments.optimiser](),
         steps=arguments.steps,
         key=jr.key(seed + 1000),
         trigger=chosen.trigger,
@@ -127,7 +127,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--methods", nargs="+", default=["uniform"])
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
     parser.add_argument("--optimiser", choices=OPTIMISERS, default="gauss-newton")
-    parser.add_argument("--mixed-precision", action="store_true")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--every", type=int, default=2, help="steps on the same points")
