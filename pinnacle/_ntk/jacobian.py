@@ -72,7 +72,7 @@ class Rows(eqx.Module):
         """J(z) for every row of one block; zero on padding rows."""
 
         def point(kind, x, label, mask):
-            leaves = self._leaves(kind, x, label)
+            leaves = self._leaves(kind, self._residual(kind, x, label))
             return jnp.where(mask, jnp.concatenate(leaves, axis=1), 0)
 
         shape = (self._rows(kind), self.size)
@@ -88,7 +88,7 @@ class Rows(eqx.Module):
 
         def point(x, label, scale):
             residual = self._residual(kind, x, label)
-            return self._by_leaf(kind, lambda p: scale * residual(p))
+            return self._leaves(kind, lambda p: scale * residual(p))
 
         leaves = jax.vmap(point)(block.x, block.label, scale)
         return [leaf.reshape(-1, leaf.shape[-1]) for leaf in leaves]
@@ -121,7 +121,7 @@ class Rows(eqx.Module):
         pieces = [jnp.split(directions[:, i : i + _COLUMNS], ends) for i in starts]
 
         def point(kind, x, label, mask):
-            leaves = self._leaves(kind, x, label)
+            leaves = self._leaves(kind, self._residual(kind, x, label))
 
             def product(parts):
                 return sum(J @ W for J, W in zip(leaves, parts, strict=True))
@@ -164,10 +164,7 @@ class Rows(eqx.Module):
 
         return residual
 
-    def _leaves(self, kind, x, label) -> list[Float[Array, "m _"]]:
-        return self._by_leaf(kind, self._residual(kind, x, label))
-
-    def _by_leaf(self, kind, residual: Callable) -> list[Float[Array, "m _"]]:
+    def _leaves(self, kind, residual: Callable) -> list[Float[Array, "m _"]]:
         J = jax.jacrev(residual)(self.parameters)
         return [leaf.reshape(self._rows(kind), -1) for leaf in jax.tree.leaves(J)]
 

@@ -106,6 +106,7 @@ class RunConfig:
         check_name("periodic", self.periodic, PERIODICITY)
         check_name("stop_metric", self.stop_metric, compared(self.problem))
         _check_numbers(self)
+        self.method_settings()  # which checks its own numbers
 
     def method_settings(self) -> MethodSettings:
         """The numbers of the method."""
@@ -148,10 +149,6 @@ def _check_numbers(config: RunConfig) -> None:
             raise ValueError(f"`{name}` is {value}: give less than 2**{bits}.")
     if max(config.pool) >= 2**31:
         raise ValueError(f"`pool` is {config.pool}: give less than 2**31 candidates.")
-    if not 0 <= config.pde_share <= 1:
-        raise ValueError(
-            f"`pde_share` is {config.pde_share}: give a share from 0 to 1."
-        )
     if not 0 < config.learning_rate < float("inf"):
         raise ValueError(
             f"`learning_rate` is {config.learning_rate}: give a positive number."

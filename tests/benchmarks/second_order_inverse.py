@@ -1,11 +1,11 @@
 """Unknown coefficients by Gauss–Newton: which selection, how soon, how well.
 
     python tests/benchmarks/second_order_inverse.py results/ --problem kdv-inverse \\
-        --methods uniform hammersley --seeds 5 --steps 200
+        --methods uniform hammersley --steps 200
 
 makes every run that the folder does not hold yet, one CSV file each, and prints for
-each the first step from which all coefficients stay within 1 %, when they first got
-there, and their errors (medians of the last five reports). Seconds are of training and
+each when all coefficients are first within 1 %, from when on they stay there, and their
+errors at the end (medians of the last five reports). Seconds are of training and
 selecting, without compiling. Runs with other options need a folder of their own.
 """
 
@@ -102,7 +102,8 @@ def line(path: pathlib.Path) -> str:
     within = [all(row[name] <= 0.01 for name in names) for row in rows]
     first = next((row for row, near in zip(rows, within, strict=True) if near), None)
     away = [i for i, near in enumerate(within) if not near]
-    stays = rows[away[-1] + 1] if away and away[-1] + 1 < len(rows) else None
+    since = away[-1] + 1 if away else 0
+    stays = rows[since] if since < len(rows) else None
     end = {
         name: statistics.median(row[name] for row in rows[-5:])
         for name in (*names, "relative_l2")
